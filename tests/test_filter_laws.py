@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import eddyline
 from eddyline.filters import filter_pool
+from eddyline.routing import AUTO, POLICIES, RoutingOptions
 from eddyline.routing.policy import Group
-from eddyline.routing.router import AUTO, POLICIES, RoutingOptions
 from tests.oracles.filter_walks import strict_outcome, walked_alone
 from tests.oracles.logic import ERROR, ERRS, PASSES, And, Leaf, Not, Or, outcome, sql_of
 from tests.strategies import examples

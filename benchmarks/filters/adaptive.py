@@ -42,7 +42,8 @@ from benchmarks.filters._drift import (
 from benchmarks.filters._routed import BATCH_ROWS, Spent
 from benchmarks.filters._routed import run as routed
 from benchmarks.harness import Benchmark, main, wall
-from eddyline.routing.router import AUTO, COMPETING, Router
+from eddyline.routing import AUTO, Router
+from eddyline.routing.router import COMPETING
 
 SETTINGS = ("one query", "shared")
 

@@ -24,9 +24,9 @@ from benchmarks.filters._routed import pool_of
 from benchmarks.harness import Benchmark, cpu, main
 from benchmarks.papers.shared_filters._instances import Instance, random_instance
 from eddyline.filters.shared_strategy import DecisionTree, SharedWalk
+from eddyline.routing import AUTO, Router
 from eddyline.routing.fixed_order import FixedOrder
 from eddyline.routing.policy import FilterSet, Statistics
-from eddyline.routing.router import AUTO, Router
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.walk_records import Routing
 

@@ -168,7 +168,11 @@ def _number_of(key: str) -> int:
     return int(found.group(1))
 
 
-def declared(policy: str, profile_rate: float | None = None) -> dict[str, Any]:
-    """Options of `routing=` by which a run repeats exactly."""
-    options: dict[str, Any] = {"policy": policy, "cost_mode": "declared"}
-    return options if profile_rate is None else {**options, "profile_rate": profile_rate}
+def with_share(policy: str, sampled: float | None) -> dict[str, Any]:
+    """Options of `routing=` with which such a share of rows is sampled; None: as many as the engine finds right."""
+    return {"policy": policy} if sampled is None else {"policy": policy, "sample": sampled}
+
+
+def declared(policy: str, sampled: float | None = None) -> dict[str, Any]:
+    """The same, by which a run repeats exactly."""
+    return with_share(policy, sampled) | {"cost_mode": "declared"}

@@ -146,7 +146,7 @@ def one_query(engine: eddyline.Engine) -> eddyline.Engine:
         ("a_greedy", {}),
         ("independent", {}),
         ("shared_greedy", {}),
-        ("sweep", {"profile_rate": 0.5}),
+        ("sweep", {"sample": 0.5}),
     ],
 )
 def test_tasks_learn_an_order_by_counts_alone(tmp_path, policy, options):

@@ -15,7 +15,7 @@ from eddyline.engine import Limits, MemoryStore, RoundEngine
 from eddyline.errors import UnknownNameError
 from eddyline.explain import filter_facts
 from eddyline.functions.declarations import DECLARED
-from eddyline.routing.router import Decision, RoutingOptions
+from eddyline.routing import Decision, RoutingOptions
 from tests.on_workers import opener
 
 A, B, C = "has_a(word)", "has_b(word)", "has_c(word)"

@@ -272,7 +272,7 @@ def test_everything_that_can_be_said_is_read(tmp_path):
 
 def test_routing_is_a_name_or_a_table_of_options_and_the_engine_gets_them(tmp_path):
     assert read('[engine]\nrouting = "sweep"', tmp_path).engine.routing == "sweep"
-    options = 'policy = "a_greedy"\ncost_mode = "declared"\nprofile_rate = 0.01'
+    options = 'policy = "a_greedy"\ncost_mode = "declared"\nsample = 0.01'
     pipeline = read(f"[engine.routing]\n{options}", tmp_path)
     with open_pipeline(pipeline) as engine:
         assert engine.rounds.routing == RoutingOptions("a_greedy", profile_rate=0.01, cost_mode="declared")

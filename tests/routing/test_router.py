@@ -8,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eddyline.routing import RoutingOptions
 from eddyline.routing import router as router_module
-from eddyline.routing.router import AUTO, COMPETING, POLICIES, Router
+from eddyline.routing.options import AUTO
+from eddyline.routing.router import COMPETING, POLICIES, Router
 from eddyline.routing.walk_records import priced_record, renumbered_record
 from eddyline.statistics.change_detection import DENSE_RATE, DENSE_ROWS, STEADY_RATE
 from tests.routing.walk_records import told
 
 ABC = ["a", "b", "c"]
+DECLARED = RoutingOptions(cost_mode="declared")
 ALIKE = [1e-6] * 3
 CLASS = [[0, 1, 2]]
 C_DROPS = [[0, 0, 1]] * 8 + [[1, 0, 1], [0, 1, 1]]  # of ten rows
@@ -270,7 +273,7 @@ def timed(router: Router, seconds: list[float], number: int) -> None:
 
 
 def test_declared_costs_are_those_that_count_whatever_filters_took():
-    router, other = Router("a_greedy", cost_mode="declared"), Router("a_greedy", cost_mode="declared")
+    router, other = Router("a_greedy", options=DECLARED), Router("a_greedy", options=DECLARED)
     for number in range(20):
         timed(router, [1e-9, 1e-6, 1.0], number)
         timed(other, [1.0, 1e-9, 1e-6], number)
@@ -284,7 +287,7 @@ def test_declared_costs_are_those_that_count_whatever_filters_took():
 def test_auto_chooses_by_declared_costs_alone():
     histories = []
     for took in ([1e-9, 1e-6, 1e-3], [1e-3, 1e-9, 1e-6]):
-        router = Router(AUTO, cost_mode="declared")
+        router = Router(AUTO, options=DECLARED)
         for number in range(20):
             timed(router, took, number)
         histories.append((list(router.history), router.snapshot()["candidates"]))

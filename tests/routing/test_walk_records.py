@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eddyline.routing import AUTO, POLICIES, Router
 from eddyline.routing.policy import Group, Profile, Statistics
-from eddyline.routing.router import AUTO, POLICIES, Router
 from eddyline.routing.walk_records import combined_record, moved_bits, renumbered_record
 from tests.filters.made_walks import Answers, policy_of, pool_of, routing_of, walk
 from tests.oracles.filter_walks import ERROR

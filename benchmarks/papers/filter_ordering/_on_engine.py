@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.harness import Benchmark
-from benchmarks.papers._pushed import PUSH_ROWS, CountedEngine, Pushes, declared
+from benchmarks.papers._pushed import PUSH_ROWS, CountedEngine, Pushes, declared, with_share
 from benchmarks.papers.filter_ordering._simulator import walked
 from benchmarks.papers.filter_ordering._workload import Filters
 from eddyline.routing.policy import BoolMatrix
@@ -48,6 +48,6 @@ def throughput(
     """Rows a second with functions that take their time, by the wall and measured costs; the first half is for learning."""
     n_rows = bench.size(full=40_000, quick=8_000)
     passes = ~filters.drops(n_rows, np.random.default_rng(bench.seed))
-    options = {"policy": policy, "profile_rate": SAMPLED.get(policy) if rate is None else rate}
+    options = with_share(policy, SAMPLED.get(policy) if rate is None else rate)
     with CountedEngine(filters.n, options, spins_s=SPUN_S, seed=bench.seed) as counted:
         return counted.ask(start).push(passes).from_row(whole_pushes(n_rows)).rows_per_s

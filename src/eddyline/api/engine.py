@@ -145,8 +145,8 @@ def open_engine(
                         the setting stored in the home if not given
     clock               microseconds since 1970, for now(); the machine's clock if not given
     audit               the share of rounds that another engine evaluates again, such as "0.1 %" (docs/receipts.md); needs a home
-    routing             which policy orders expensive conditions, by name, or with options such as {"policy": "a_greedy",
-                        "cost_mode": "declared"} (docs/filters.md); never changes results
+    routing             which policy orders expensive conditions, such as "sweep", or with its options {"policy": "sweep",
+                        "window": 200} (docs/filters.md); never changes results
     strict              expensive conditions run in the order of the text, each only where all before it are true, and an error
                         ends the pair; without it a false condition settles a pair, whatever others do
     create              make a home also in a folder that holds other files, which is refused otherwise

@@ -56,6 +56,7 @@ from eddyline.model import (
     StreamProgress,
 )
 from eddyline.operators import Derived, DerivedNumbers, Mask, Operator, OperatorInput
+from eddyline.routing import RoutingOptions
 
 
 class DriverFlow:
@@ -67,7 +68,7 @@ class DriverFlow:
         context: Context,
         new_filters: Callable[[], FilterStage],
         *,
-        policy: str,
+        routing: RoutingOptions,
         seed: int,
         work_clock: Callable[[], float] = time.thread_time,
         durable: Durable | None = None,
@@ -80,7 +81,7 @@ class DriverFlow:
             context,
             ChainMap(tables, cast(dict[str, KeyedTable], self.view_tables.tables)),
             new_filters,
-            policy=policy,
+            routing=routing,
             seed=seed,
             clock=work_clock,
             changes_of=lambda name: self.tables.changes_of(name),

@@ -119,7 +119,7 @@ class EngineState:
             self.catalog,
             self._context(),
             self._new_filters,
-            policy=routing.policy,
+            routing=routing,
             seed=seed,
             durable=durable,
             **({} if work_clock is None else {"work_clock": work_clock}),

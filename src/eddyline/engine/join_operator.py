@@ -55,6 +55,7 @@ from eddyline.operators import (
     Unmatched,
     WantedMasks,
 )
+from eddyline.routing import ADAPTIVE, RoutingOptions
 from eddyline.sql import input_names, signature_words
 
 
@@ -78,7 +79,7 @@ class Joins:
         tables: Mapping[str, KeyedTable],
         new_filters: Callable[[], FilterStage],
         *,
-        policy: str = "auto",
+        routing: RoutingOptions = ADAPTIVE,
         seed: int = 0,
         clock: Callable[[], float] = time.thread_time,
         changes_of: Callable[[str], TableChanges | None] = lambda table: None,
@@ -87,7 +88,7 @@ class Joins:
     ) -> None:
         """`changes_of` are the changes that the running round brought to a table, `first_answers` what it owes to new queries,
         and `recounts` to those whose results it has to count first."""
-        self.stage = JoinStage(context, policy=policy, seed=seed, clock=clock)
+        self.stage = JoinStage(context, routing=routing, seed=seed, clock=clock)
         self.stage.tables = tables
         self.rules = RuleTables(tables, self.stage.evaluate, new_filters)
         self.stage.look_up = self.rules.partner

@@ -47,7 +47,7 @@ class ReplicaPlan:
 
     plan: JoinPlan
     filters: dict[str, PlanNames]  # by signature that workers join
-    policy: str  # of probe orders
+    routing: RoutingOptions  # of probe orders
     seed: int
     first_versions: dict[str, FirstVersions]
     keyed: dict[str, Stream]  # by name in lower case
@@ -90,7 +90,7 @@ class _Replica:
         self.known = known
         self.tables: dict[str, KeyedTable] = {}
         self.joins = Joins(
-            context, self.tables, lambda: FilterStage(context), policy=known.policy, seed=known.seed
+            context, self.tables, lambda: FilterStage(context), routing=known.routing, seed=known.seed
         )
         self.operators: Sequence[Operator] = (self.joins,)
         self.calls = JoinCalls()

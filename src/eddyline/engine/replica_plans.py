@@ -58,7 +58,7 @@ class ReplicaPlans:
             plan = ReplicaPlan(
                 flow.joins.plan,
                 names,
-                self._rounds.routing.policy,
+                self._rounds.routing,
                 self._rounds.seed,
                 {name: flow.joins.first_versions[name] for name in names},
                 flow.tables.streams,

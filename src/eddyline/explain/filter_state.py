@@ -118,7 +118,7 @@ def filter_facts(
     facts: dict[str, Any] = {
         "stream": name,
         "policy": rounds.routing.policy,
-        "cost_mode": rounds.routing.cost_mode,
+        "options": rounds.routing.given,
         "is_strict": rounds.routing.is_strict,
         "last_round": last_round,
         "n_queries": needed.n_with_filters,

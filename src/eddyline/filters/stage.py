@@ -91,7 +91,7 @@ class FilterStage:
         self._options = options
         self._declared_cost = declared_cost
         self._clock = clock
-        self.router = Router(options.policy, profile_rate=options.profile_rate, cost_mode=options.cost_mode)
+        self.router = Router(options.policy, profile_rate=options.profile_rate, options=options)
         self.learning_lock = threading.Lock()  # held while the router learns, or another thread looks at it
         self._routing: Routing | None = None  # of another process, which learns instead
         self._pool = FilterPool(context, declared_cost)

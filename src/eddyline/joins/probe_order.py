@@ -43,6 +43,7 @@ import numpy.typing as npt
 from eddyline.joins.join_tree import JoinTree
 from eddyline.joins.path_moves import moved_forward, swapped_neighbours
 from eddyline.routing import (
+    ADAPTIVE,
     DECAY,
     DECAY_ROWS,
     FLOOR,
@@ -52,6 +53,7 @@ from eddyline.routing import (
     WINDOW_ROWS,
     Costs,
     DroppedRows,
+    RoutingOptions,
     ratio,
 )
 from eddyline.statistics import (
@@ -156,8 +158,21 @@ class ProbeOrder:
     nothing is sampled or learned.
     """
 
-    def __init__(self, tree: JoinTree, policy: str, seed: int, *, start: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        tree: JoinTree,
+        policy: str,
+        seed: int,
+        *,
+        start: Sequence[int] | None = None,
+        options: RoutingOptions = ADAPTIVE,
+    ) -> None:
         """`policy` is a name of the routing options; `start` is the order to begin with, that of the signature if not given."""
+        window_rows = WINDOW_ROWS if options.window is None else options.window
+        self.slack = SLACK if options.slack is None else options.slack
+        self._decay = DECAY if options.memory is None else options.memory
+        self._min_fill = min(MIN_FILL, window_rows)
+        self._profile_rate = options.profile_rate
         self.tree = tree
         self.policy = policy if policy in OWN_POLICIES else A_GREEDY
         self.seed = seed
@@ -172,8 +187,8 @@ class ProbeOrder:
         self._entered_rows, self._passed_rows = np.zeros(len(tree)), np.zeros(len(tree))  # by input, decayed
         self._costs = MeasuredCosts(len(tree), most_fixed_s=MOST_FIXED_S)
         self._tickets = np.full(len(tree), FLOOR)
-        self._window = DroppedRows(len(tree), WINDOW_ROWS)
-        self._detector = ChangeDetector(len(self._others), window_rows=WINDOW_ROWS)
+        self._window = DroppedRows(len(tree), window_rows)
+        self._detector = ChangeDetector(len(self._others), window_rows=window_rows)
         self._n_profiled = 0  # since the last batch was counted
         self._changes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         self._examined_place = 0  # that Sweep looked at last
@@ -197,7 +212,8 @@ class ProbeOrder:
         if not self.is_open or self.policy not in SAMPLING:
             return 0
         self._n_sampled += 1
-        n_wanted = self._detector.rate_for(n_rows) * n_rows
+        rate = self._detector.rate_for(n_rows) if self._profile_rate is None else self._profile_rate
+        n_wanted = rate * n_rows
         return min(n_rows, int(n_wanted + uniform_of(self.seed, -self._n_sampled)))
 
     # ----------------------------------------------------------------------------------------- learning
@@ -245,10 +261,10 @@ class ProbeOrder:
 
     def _account(self, n_rows: int, n_dropped: IntVector) -> None:
         """Tickets come in while they decay; of a batch of many rows what its last thousands won is left."""
-        retained_share = DECAY ** (n_rows / DECAY_ROWS)
-        lasting = (
-            DECAY_ROWS * (1 - retained_share) / -np.log(DECAY)
-        )  # rows whose tickets are left, counted whole
+        retained_share = self._decay ** (n_rows / DECAY_ROWS)
+        lasting = float(n_rows)  # rows whose tickets are left, counted whole
+        if self._decay < 1:
+            lasting = DECAY_ROWS * (1 - retained_share) / -np.log(self._decay)
         gained = self._weights * n_dropped / n_rows
         self._tickets = np.maximum(FLOOR, retained_share * self._tickets + lasting * gained)
 
@@ -282,7 +298,7 @@ class ProbeOrder:
             self._window.clear()
 
     def _reorder(self) -> None:
-        if len(self._window) < MIN_FILL:
+        if len(self._window) < self._min_fill:
             return
         before = self.current_order
         self.current_order = self._better_order(before)
@@ -300,12 +316,12 @@ class ProbeOrder:
         """What the policy makes of an order, given the sampled rows."""
         known = self.tree, self._window.columns, self._window.all, self.cost_s.tolist(), before
         if self.policy == "local_swaps":
-            return swapped_neighbours(*known, slack=SLACK, min_support=MIN_SUPPORT)
+            return swapped_neighbours(*known, slack=self.slack, min_support=MIN_SUPPORT)
         if self.policy == "sweep":
             self._examined_place = self._examined_place % (len(before) - 1) + 1
-            return moved_forward(*known, self._examined_place, slack=SLACK, min_support=MIN_SUPPORT)
+            return moved_forward(*known, self._examined_place, slack=self.slack, min_support=MIN_SUPPORT)
         return greedy_path_order(
-            *known, slack=SLACK, min_support=MIN_SUPPORT, is_conditional=self.policy != "independent"
+            *known, slack=self.slack, min_support=MIN_SUPPORT, is_conditional=self.policy != "independent"
         )
 
     def take_changes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -12,6 +12,7 @@ from eddyline.joins.probe_order import ProbeOrder
 from eddyline.joins.probing import ProbeOrigin
 from eddyline.joins.ranges import range_probe
 from eddyline.model import Expression
+from eddyline.routing import RoutingOptions
 
 _COUNTED = ("n_drivers", "n_probes", "n_matches", "n_combinations")
 
@@ -22,9 +23,11 @@ class ProbeOrigins:
     Invariant: an origin is made when it is first needed, and stays as long as its signature is in the plan.
     """
 
-    def __init__(self, evaluate: Evaluate, policy: str, seed: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, evaluate: Evaluate, routing: RoutingOptions, seed: int, clock: Callable[[], float]
+    ) -> None:
         self._evaluate = evaluate
-        self._policy = policy
+        self._routing = routing
         self._seed = seed
         self._clock = clock
         self._origins: dict[tuple[str, int], ProbeOrigin] = {}
@@ -39,7 +42,7 @@ class ProbeOrigins:
         origin = self._origins.get((plan.name, place))
         if origin is None:
             tree = join_tree(plan.signature, place)
-            order = ProbeOrder(tree, self._policy, self._seed)
+            order = ProbeOrder(tree, self._routing.policy, self._seed, options=self._routing)
             origin = ProbeOrigin(tree, order, self._evaluate, self._clock)
             self._origins[plan.name, place] = origin
         return origin

@@ -61,6 +61,7 @@ from eddyline.operators import (
     Share,
     WantedMasks,
 )
+from eddyline.routing import ADAPTIVE, RoutingOptions
 
 LookUp = Callable[[str, int, int, TablePartner], Partner | None]
 
@@ -75,7 +76,7 @@ class JoinStage:
         self,
         context: Context,
         *,
-        policy: str = "auto",
+        routing: RoutingOptions = ADAPTIVE,
         seed: int = 0,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -85,7 +86,7 @@ class JoinStage:
         self.windows = StoredWindows(self.evaluate)
         self.tables: Mapping[str, KeyedTable] = {}  # by name in lower case; set by the caller that feeds them
         self.look_up: LookUp = _probe_it  # another way to look up a table, by signature, place and origin
-        self._origins = ProbeOrigins(self.evaluate, policy, seed, clock)
+        self._origins = ProbeOrigins(self.evaluate, routing, seed, clock)
         self._decisions = OuterDecisions()
         self._shared_hops: frozenset[Hop] = frozenset()  # that several signatures begin with
         self._numbers = DerivedNumbers(0)  # of the rows that the running round derives

@@ -36,7 +36,7 @@ class EngineSettings:
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = None  # None: what the home has
     audit: float = 0.0  # the share of rounds that another engine evaluates again
-    routing: str | Mapping[str, Any] = AUTO  # who orders expensive conditions, and by what
+    routing: str | Mapping[str, Any] = AUTO  # who orders expensive conditions, and how
     is_strict: bool = False  # they run in the order of the text
 
 

@@ -7,7 +7,7 @@ import glob
 import string
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from eddyline.documents import Mistake, PipelineError, Place
@@ -27,7 +27,7 @@ from eddyline.pipeline.static_tables import read_tables
 from eddyline.pipeline.streams import STREAM_KEYS, read_streams
 from eddyline.pipeline.syntax import document_of
 from eddyline.pipeline.tables import Table, TomlDocument
-from eddyline.routing import AUTO, OPTION_NAMES, POLICIES, routing_options
+from eddyline.routing import AUTO, routing_options
 from eddyline.sql import PROPERTY_NAMES, properties
 
 FILE_NAME = "eddyline.toml"
@@ -173,22 +173,25 @@ def _engine(root: Table) -> EngineSettings:
 
 
 def _routing(engine: Table) -> str | Mapping[str, Any]:
-    """The name of a policy, or a table of options."""
-    if not isinstance(engine.values.get("routing"), dict):
-        return engine.choice("routing", [AUTO, *sorted(POLICIES)]) or AUTO
-    table = engine.table("routing", "[engine.routing]")
-    assert table is not None
-    table.only(OPTION_NAMES, _ELSEWHERE)
-    options: dict[str, Any] = {}
-    for key in OPTION_NAMES:
-        if key in table.values:
-            try:
-                routing_options({key: table.values[key]})
-            except PropertyError as error:
-                table.wrong_as(key, error)
-            else:
-                options[key] = table.values[key]
-    return options
+    """A policy, or a table of it and its options; each mistake is noted where it is written."""
+    routing = engine.values.get("routing", AUTO)
+    policy = routing.get("policy", AUTO) if isinstance(routing, Mapping) else routing
+    is_right = _is_right(engine, policy, *(["policy"] if isinstance(routing, Mapping) else []))
+    if isinstance(routing, Mapping) and is_right:
+        named = {name: {"policy": policy, name: value} for name, value in routing.items()}
+        checked = [_is_right(engine, given, name) for name, given in named.items()]
+        is_right = all(checked)
+    return cast("str | Mapping[str, Any]", routing) if is_right else AUTO
+
+
+def _is_right(engine: Table, routing: object, *key: str) -> bool:
+    """Note what is wrong with the routing at this key of it."""
+    try:
+        routing_options(routing)
+    except PropertyError as error:
+        engine.document.wrong_as((*engine.at, "routing", *key), error)
+        return False
+    return True
 
 
 def _audit(engine: Table) -> float:

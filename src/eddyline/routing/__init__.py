@@ -18,7 +18,7 @@ from eddyline.routing.independent import Independent
 from eddyline.routing.learner import Learner
 from eddyline.routing.local_swaps import LocalSwaps
 from eddyline.routing.lower_bounds import lower_bound
-from eddyline.routing.options import OPTION_NAMES, routing_options
+from eddyline.routing.options import ADAPTIVE, AUTO, POLICY_NAMES, RoutingOptions, routing_options
 from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.pipeline import Costs, ratio
 from eddyline.routing.policy import (
@@ -42,7 +42,7 @@ from eddyline.routing.predicate_placement import (
     PredicatePlacement,
 )
 from eddyline.routing.random_choice import RandomChoice
-from eddyline.routing.router import ADAPTIVE, AUTO, POLICIES, UNSAMPLED, Decision, Router, RoutingOptions
+from eddyline.routing.router import POLICIES, UNSAMPLED, Decision, Router
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
 from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR, Tickets
@@ -58,8 +58,8 @@ __all__ = [
     "FLOOR",
     "MIN_FILL",
     "MIN_SUPPORT",
-    "OPTION_NAMES",
     "POLICIES",
+    "POLICY_NAMES",
     "SLACK",
     "UNSAMPLED",
     "WINDOW_ROWS",

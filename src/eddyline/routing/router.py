@@ -27,6 +27,7 @@ from eddyline.routing.in_order import InOrder
 from eddyline.routing.independent import Independent
 from eddyline.routing.learner import Learner
 from eddyline.routing.local_swaps import LocalSwaps
+from eddyline.routing.options import ADAPTIVE, AUTO, DECLARED, RoutingOptions
 from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.policy import (
     BoolMatrix,
@@ -56,8 +57,6 @@ from eddyline.statistics import (
     ProfileWindow,
 )
 
-AUTO = "auto"
-MEASURED, DECLARED = COST_MODES = ("measured", "declared")
 COMPETING = ("a_greedy", "sweep", "shared_greedy", "fixed")
 POLICIES: dict[str, type[Learner]] = {
     each.name: each
@@ -84,24 +83,6 @@ LATEST = 0.1
 LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
 LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
 HISTORY = 200
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingOptions:
-    """How expensive filters are ordered.
-
-    `profile_rate` fixes the share of rows that is sampled. Groups of fewer rows than `small_group` go level by level. What users
-    may choose of these is in options.py.
-    """
-
-    policy: str = AUTO
-    is_strict: bool = False  # in the order of the text, and an error ends a pair
-    profile_rate: float | None = None
-    small_group: int = 64
-    cost_mode: str = MEASURED
-
-
-ADAPTIVE = RoutingOptions()
 
 
 @dataclass(frozen=True)
@@ -144,19 +125,18 @@ class Router:
     """`policy` is one of `POLICIES`, or auto."""
 
     def __init__(
-        self, policy: str = AUTO, *, profile_rate: float | None = None, cost_mode: str = MEASURED
+        self, policy: str = AUTO, *, profile_rate: float | None = None, options: RoutingOptions = ADAPTIVE
     ) -> None:
-        """`profile_rate` fixes the share of rows that is sampled; without it, it follows what happens. With declared costs
-        it does not matter what filters took."""
+        """`profile_rate` fixes the share of rows that is sampled; without it, it follows what happens. `options` are those of
+        the policies; with declared costs it does not matter what filters took."""
         assert policy == AUTO or policy in POLICIES, policy
-        assert cost_mode in COST_MODES, cost_mode
         self.policy_name = policy
         self.keys: list[str] = []
         self.classes: list[frozenset[int]] = []
         self.totals = RouterTotals()
         self.history: deque[Decision] = deque(maxlen=HISTORY)
         self._profile_rate = profile_rate
-        self._is_declared = cost_mode == DECLARED
+        self._is_declared = options.cost_mode == DECLARED
         self._last_filters: tuple[tuple[str, ...], tuple[frozenset[int], ...]] = (), ()  # the last
         self._cores: list[str] = []
         self._declared_s: list[float] = []
@@ -166,7 +146,8 @@ class Router:
         names = COMPETING if policy == AUTO else (policy,)
         start = Statistics.of_costs([])
         self._candidates: dict[str, Learner] = {
-            name: POLICIES[name](self._filters, start=(), statistics=start) for name in names
+            name: POLICIES[name](self._filters, start=(), statistics=start, **options.settings(name))
+            for name in names
         }
         self._competition = Competition("fixed" if policy == AUTO else policy)
         self._window = ProfileWindow(0)
