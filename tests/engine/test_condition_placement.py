@@ -223,3 +223,38 @@ def test_results_are_the_same_on_either_side(work):
             found[placement] = [tuple(row.values()) for row in told.latest(10_000)]
     assert found["before"] == found["after"] == found["by cost"]
     assert len(found["before"]) > 300
+
+
+def test_dead_letters_are_the_same_on_either_side():
+    """A function that fails on some rows, each of which has three partners or none."""
+
+    @eddyline.udf(returns="double", takes=("double",), version="1")
+    def brittle(price: float) -> float:
+        if price % 10 == 3:
+            raise ValueError(f"no {price}")
+        return price
+
+    found = {}
+    for placement in ("before", "after"):
+        with eddyline.open(None, results_per_query=10_000) as engine:
+            engine.stream("stocks", "sym BIGINT, price DOUBLE")
+            engine.stream("news", "sym BIGINT, n BIGINT")
+            engine.rounds.choices = ExecutionChoices(placement=placement)
+            told = engine.query(
+                "SELECT s.price, n.n FROM recent(stocks, 1000) s JOIN recent(news, 1000) n ON s.sym = n.sym "
+                "WHERE brittle(s.price) >= 50",
+                name="told",
+            )
+            engine.push("news", pa.table({"sym": [k % 50 for k in range(150)], "n": range(150)}))
+            for first in (0, 60):
+                prices = [float(k) for k in range(first, first + 60)]
+                engine.push(
+                    "stocks", pa.table({"sym": [int(price) % 70 for price in prices], "price": prices})
+                )
+            letters = [(each.query, each.error, each.message, each.arrival) for each in engine.dead_letters()]
+            found[placement] = [tuple(row.values()) for row in told.latest(10_000)], letters
+    assert found["before"] == found["after"]
+    rows, letters = found["before"]
+    has_partner = [k for k in range(120) if k % 70 < 50]
+    assert len(rows) == 3 * len([k for k in has_partner if k >= 50 and k % 10 != 3])
+    assert len(letters) == 3 * len([k for k in has_partner if k % 10 == 3])
