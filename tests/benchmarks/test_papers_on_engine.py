@@ -121,6 +121,7 @@ NEED_SIZE = {  # claims that quick sizes may miss
     "engine_unequal_costs_points_off",
     "engine_unequal_costs_settled",
     "engine_calls_after_auto",
+    "engine_routing_auto",
     "engine_routing_random",
     "engine_sources_16_over_1",
     "engine_table2_standard_errors_off",
