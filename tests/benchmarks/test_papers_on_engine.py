@@ -16,6 +16,7 @@ from benchmarks.papers._pushed import CountedEngine, declared
 from benchmarks.papers.cacq import routing, sources, ticket_adaptation
 from benchmarks.papers.filter_ordering import adaptivity, overhead, tables, traps, unequal_costs
 from benchmarks.papers.shared_filters import adaptivity_gap, sharing
+from benchmarks.papers.shared_filters._instances import gap
 
 RATES = np.array([0.9, 0.5, 0.7, 0.2])
 
@@ -90,6 +91,17 @@ def test_runs_at_declared_costs_repeat_to_the_last_call():
     assert runs[0].orders == runs[1].orders
 
 
+def test_few_rows_of_dear_functions_go_by_their_answers_to_the_end():
+    """Twenty rows a push: groups of one row, each worth a decision where a call takes 100 us."""
+    instance = gap(6)
+    passes = instance.rows(9_000, np.random.default_rng(7))
+    with CountedEngine(12, declared("shared_greedy"), costs=instance.cost) as counted:
+        counted.ask_all(instance.filters).push(passes[:8_000], push_rows=2_000)
+        made = counted.push(passes[8_000:], push_rows=20)
+    n_needed = int(passes[8_000:, :6].sum())  # a dear function for each group whose free one is true
+    assert n_needed <= made.needed[:, 6:].sum() <= 1.02 * n_needed
+
+
 def test_a_plan_that_learns_gives_the_results_of_a_fixed_one():
     passes = drawn(2_000)
     found = []
@@ -109,6 +121,7 @@ NEED_SIZE = {  # claims that quick sizes may miss
     "engine_unequal_costs_points_off",
     "engine_unequal_costs_settled",
     "engine_calls_after_auto",
+    "engine_routing_auto",
     "engine_routing_random",
     "engine_sources_16_over_1",
     "engine_table2_standard_errors_off",
