@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PASSING = (0.05, 0.2, 0.4, 0.6, 0.8, 0.9)
 WORK = 40  # steps of a loop: about 2 us with the call
 HALF_ROWS = {5: 50_000, 20: 50_000, 100: 100_000, 2_000: 200_000, 100_000: 200_000}  # by rows of a push
-QUICK_HALVES = 10  # times shorter
+LEAST_HALF = 20_000  # rows, also of a quick run, whose halves are a tenth
 RECOVERED = 1.15
 WINDOW_ROWS = 1_000
 SPARK_ROUNDS, SPARK_FILES, SPARK_FILE_ROWS = 12, 4, 5_000  # a half, a round, a file
@@ -185,7 +185,7 @@ def _counted_by(engine: eddyline.Engine) -> int:
 def run(bench: Benchmark) -> None:
     seeds = range(bench.seed, bench.seed + bench.size(full=5, quick=1))
     for per_push, full_half in HALF_ROWS.items():
-        half_rows = max(per_push, bench.size(full=full_half, quick=max(20_000, full_half // QUICK_HALVES)))
+        half_rows = max(per_push, bench.size(full=full_half, quick=max(LEAST_HALF, full_half // 10)))
         found = [pushed("auto", per_push, half_rows, seed) for seed in seeds]
         for seed, halves in zip(seeds, found, strict=True):
             _report(bench, f"{per_push:,} rows a push", seed, halves)

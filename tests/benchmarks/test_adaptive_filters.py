@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from benchmarks.filters import adaptive, shared_overhead
+from benchmarks.filters import adaptive, real_clock_flip, shared_overhead
 from benchmarks.filters._drift import (
     DRIFTING,
     UNIT_S,
@@ -46,6 +46,20 @@ def test_the_traces_claim_what_they_should():
             for name in ("permutation", "correlation", "cost", "season")
         },
     }
+
+
+@pytest.mark.thorough
+def test_the_flip_claims_what_it_should_and_counts_every_call(monkeypatch):
+    monkeypatch.setattr(real_clock_flip, "HALF_ROWS", {20: 400, 2_000: 2_000})
+    monkeypatch.setattr(real_clock_flip, "LEAST_HALF", 400)
+    assert claims_of(real_clock_flip) == {
+        "real_clock_flip_calls_per_row_20": "<= 1.15",
+        "real_clock_flip_rows_to_recover": "<= 5_000",
+        "real_clock_flip_calls_per_row_2000": "<= 1.15",
+    }
+    halves = real_clock_flip.pushed("fixed", 500, 2_000, SEED)
+    assert halves.ratios == pytest.approx((1.0, 3.05), rel=0.05)  # the order of the text
+    assert halves.rows_to_recover() == 2_000  # it never does
 
 
 @pytest.mark.thorough

@@ -168,3 +168,28 @@ def test_every_run_in_tasks_learns_the_same(tmp_path):
         histories.append((n_calls, list(router_of(engine).history)))
     assert histories[0] == histories[1]
     assert len({each.order for each in histories[0][1]}) > 1
+
+
+def test_tasks_learn_an_order_and_another_one_when_the_data_changes(tmp_path):
+    passing = (0.05, 0.6, 0.8, 0.9)
+    best = 1 + 0.05 + 0.05 * 0.6 + 0.05 * 0.6 * 0.8
+    declared()
+    engine = opener(tmp_path)(routing={"cost_mode": "declared"})
+    engine.stream("s", "id BIGINT, bits BIGINT")
+    engine.query("SELECT id FROM s WHERE " + " AND ".join(f"task_bit_{k}(bits)" for k in range(4)))
+
+    def evaluations(rates: tuple[float, ...], seed: int) -> float:
+        """Of a row of a round, by the least possible; those of sampled rows included."""
+        totals = router_of(engine).totals
+        before = totals.n_asked_rows + totals.n_extra
+        rng = random.Random(seed)
+        bits = [sum(1 << k for k in range(4) if rng.random() < rates[k]) for _ in range(6_000)]
+        engine.push("s", pa.table({"id": list(range(6_000)), "bits": bits}))
+        return (totals.n_asked_rows + totals.n_extra - before) / 6_000 / best
+
+    first = [evaluations(passing[::-1], seed) for seed in range(6)]
+    then = [evaluations(passing, seed) for seed in range(6, 12)]
+    assert first[0] > 2  # the order of the text is the worst one at first
+    assert first[-1] <= 1.15
+    assert then[0] > 2  # and so is the one that was learned
+    assert then[-1] <= 1.15

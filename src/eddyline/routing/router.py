@@ -77,6 +77,7 @@ POLICIES: dict[str, type[Learner]] = {
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
 OVERHEAD_S = {False: 1e-7, True: 5e-7}  # on a row: level by level, and by tree, until it was measured
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
+COST_MOVED, CHARGED_BATCHES = 2.0, 4  # times; and so many batches between two times that all are charged anew
 JUDGING_SHARE = 0.01  # of the seconds of filters
 PIECE_ROWS, PIECES = 50, 4  # of sampled rows: at least so many at a time, at most so many times
 LATEST = 0.1
@@ -160,6 +161,10 @@ class Router:
             math.inf
         )  # that judging may take now; what is saved is at most the price of all rows it looks at
         self._generation = 0
+        self._charged_s, self._n_batches_charged = (
+            np.ones(0),
+            0,
+        )  # what candidates are charged by, and how long
 
     # ----------------------------------------------------------------------------------------- deciding
 
@@ -219,14 +224,14 @@ class Router:
         decisions += [self._drift_decision(round_number, drift) for drift in drifts]
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
-            self._competition.restart()
+            self._restart_competition(statistics)
             self._judging_s = math.inf
             for policy in self._candidates.values():
                 policy.forget()
         else:
             self._window.append(profile.dropped_mask, profile.known_mask, profile.open_classes)
             decisions += self._learn_in_pieces(profile, statistics, round_number, self._affordable(record))
-            if drifts:
+            if self._have_costs_moved(statistics):
                 decisions += self._judge_again(statistics, round_number)
         self.history.extend(decisions)
         return decisions
@@ -271,9 +276,17 @@ class Router:
         switch = self._competition.score(self._candidates, profile, statistics, overheads, most=most)
         return [] if switch is None else [self._switch_decision(round_number, switch)]
 
+    def _have_costs_moved(self, statistics: Statistics) -> bool:
+        """Whether some filter costs twice or half as much as when candidates were last charged, as the others go."""
+        self._n_batches_charged += 1
+        ratios = statistics.cost_s / self._charged_s
+        ratios /= np.median(ratios)
+        is_moved = max(float(ratios.max()), 1 / float(ratios.min())) > COST_MOVED
+        return is_moved and self._n_batches_charged >= CHARGED_BATCHES
+
     def _judge_again(self, statistics: Statistics, round_number: int) -> list[Decision]:
         """Filters cost something else now and say the same of rows: charge the last sampled rows by what they cost now."""
-        self._competition.restart()
+        self._restart_competition(statistics)
         return self._judge(self.sampled_rows(), statistics, round_number, KEPT_ROWS)
 
     def _learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
@@ -397,8 +410,12 @@ class Router:
             name: following_policy(policy, self._filters, same, statistics)
             for name, policy in self._candidates.items()
         }
-        self._competition.restart()
+        self._restart_competition(statistics)
         self._generation += 1
+
+    def _restart_competition(self, statistics: Statistics) -> None:
+        self._competition.restart()
+        self._charged_s, self._n_batches_charged = statistics.cost_s, 0
 
     def _count(self, record: WalkRecord) -> None:
         totals = self.totals

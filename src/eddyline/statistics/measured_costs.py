@@ -5,8 +5,8 @@ then, so any call may have taken far too long. Calls therefore do not give a cos
 believed before is moved into that interval:
 
     the last calls     a cost is at most what a call took per row, which two calls prove, and at least what it took per row beyond
-                       the largest fixed part there is, which eight in a row prove: seven may all have been slow. Until then two
-                       prove a tenth of it: none is ten times too slow twice in a row
+                       the largest fixed part there is, which eight in a row prove: seven may all have been slow. Until then four
+                       prove a third of it, and two a tenth: none is ten times too slow twice in a row
     a line             calls in the order of their rows, each of the shorter half with its partner in the longer half: how much
                        longer it took, by how many rows more. Theil, "A rank-invariant method of linear and polynomial regression
                        analysis", 1950, the incomplete method: no call is in two pairs, so the median is between two of the sorted
@@ -31,7 +31,7 @@ MOST_FIXED_S = 2e-3  # of a call: that of a Python function is 0.3 ms, and 1 ms 
 LAST_CALLS = 8
 LINE_CALLS = 64
 DRAWN_EVERY = 8  # calls
-SLOW = 10.0  # times
+SLOW = ((2, 10.0), (4, 3.0))  # so many calls in a row are not all so many times too slow
 CERTAIN = 4.0  # standard deviations of a count of heads: beyond it is one time in 30,000
 KNOWN = 2.0  # the ends of an interval are within this factor: the cost is known
 UNKNOWN_S = 1e-6  # of a filter that has not run, if nothing is declared
@@ -81,9 +81,14 @@ class _Calls:
         return min(max(self._line[0], low), high), max(min(self._line[1], high), low)
 
     def least_s(self) -> float:
-        """What it costs at least, by its last two calls."""
-        last = list(self._last)[-2:]
-        return min(((seconds / SLOW - self._most_fixed_s) / n for n, seconds in last), default=0.0)
+        """What it costs at least, by its last calls; at first, by its only one."""
+        last = list(self._last)
+        proven = [
+            min([(seconds / slow - self._most_fixed_s) / n for n, seconds in last[-n_calls:]])
+            for n_calls, slow in SLOW
+            if n_calls <= max(2, len(last)) and last
+        ]
+        return max(proven, default=0.0)
 
 
 class MeasuredCosts:
