@@ -8,7 +8,7 @@ import pytest
 
 from eddyline.documents import FiltersExplanation, change_words, event_words
 from eddyline.documents.quantities import duration, percent
-from eddyline.events import FilterDrifted, FiltersReordered, PolicySwitched, ResultsDropped
+from eddyline.events import ConditionsMoved, FilterDrifted, FiltersReordered, PolicySwitched, ResultsDropped
 
 TEXTS = ["score(text) > 0.5", "lang(text) = 'de'"]
 
@@ -109,6 +109,7 @@ def test_an_explanation_to_the_letter():
     facts = {
         "stream": "posts",
         "policy": "auto",
+        "options": {},
         "decides": "shared_greedy",
         "is_strict": False,
         "n_queries": 3,
@@ -156,3 +157,11 @@ def test_an_explanation_to_the_letter():
     )
     assert str(FiltersExplanation([])) == "there is no stream"
     assert "another owner&#x27;s filter" in FiltersExplanation([facts])._repr_html_()
+
+
+def test_conditions_that_moved_say_what_a_row_costs_either_way():
+    event = ConditionsMoved(7, "stocks ⋈ news", "stocks", "after", 2.1e-5, 3e-6, 2e-5, 1e-6, 0.5, 0.05)
+    assert event_words(event) == (
+        "stocks ⋈ news: of stocks, expensive conditions after its rows look for partners: 3 µs a row, before it 21 µs; "
+        "asking takes 20 µs, a probe 1 µs, 50 % pass, 5 % are asked if after"
+    )

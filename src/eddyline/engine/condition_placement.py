@@ -45,7 +45,8 @@ class _Totals:
 @dataclass(slots=True)
 class _KnownInput:
     placement: PredicatePlacement
-    saves_filters: bool  # nothing is asked before the probe, if what is expensive is not
+    plan: StreamPlan | None = None  # the last one
+    saves_filters: bool = False  # nothing is asked before the probe, if what is expensive is not
     totals: _Totals = _Totals()  # when it was last observed
     output_s: float = 0.0
     costs: MeasuredCosts = field(default_factory=lambda: MeasuredCosts(2))
@@ -75,20 +76,15 @@ class ConditionPlacements:
     def _is_after(self, plan: StreamPlan, place: int, choices: ExecutionChoices) -> bool:
         known = self._inputs.get((plan.stream, place))
         if known is None:
-            known = self._inputs[plan.stream, place] = _KnownInput(self._new_placement(plan, place), False)
-        known.saves_filters = self._variants.wants_all(plan, cheap(place))
+            known = self._inputs[plan.stream, place] = _KnownInput(_new_placement(plan, place))
+        if known.plan is not plan:
+            known.plan, role = plan, _signature(plan).inputs[place].role
+            known.placement.is_remembered = role in ASKED_ONCE and self._variants.is_dear_by_calls(
+                plan, place
+            )
+            known.saves_filters = self._variants.wants_all(plan, cheap(place))
         side = known.placement.side if choices.placement == BY_COST else choices.placement
         return side == AFTER
-
-    def _new_placement(self, plan: StreamPlan, place: int) -> PredicatePlacement:
-        join = next(iter(plan.with_bodies.by_shape)).join
-        assert join is not None, plan.stream
-        signature = join.signature
-        return PredicatePlacement(
-            is_remembered=self._variants.is_dear_by_calls(plan, place)
-            and signature.inputs[place].role in ASKED_ONCE,
-            asks_every_row=bool(signature.outer) and place == 0,
-        )
 
     def keep(self, signatures: Container[str]) -> None:
         """Forget the inputs of other signatures."""
@@ -185,6 +181,17 @@ class ConditionPlacements:
             return None
         side = None if choices.placement == BY_COST else {"side": choices.placement}
         return known.placement.snapshot() | (side or {})
+
+
+def _signature(plan: StreamPlan) -> Signature:
+    join = next(iter(plan.with_bodies.by_shape)).join
+    assert join is not None, plan.stream
+    return join.signature
+
+
+def _new_placement(plan: StreamPlan, place: int) -> PredicatePlacement:
+    """A row of the left of an outer join is asked whether it has a partner or not."""
+    return PredicatePlacement(asks_every_row=bool(_signature(plan).outer) and place == 0)
 
 
 def asking_s(router: Router, asked_rows: Mapping[str, int]) -> float:
