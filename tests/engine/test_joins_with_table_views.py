@@ -255,6 +255,23 @@ def test_results_of_joins_with_views_over_tables_are_proven_down_to_the_rows_of_
         assert (audit.counters.n_differences, audit.counters.skipped) == (0, {})
 
 
+def test_a_value_of_a_union_names_no_part_of_it_also_through_another_view(tmp_path):
+    with eddyline.open(tmp_path / "home") as engine:
+        quotes(engine)
+        engine.sql("CREATE TABLE limits (sym STRING PRIMARY KEY, most DOUBLE)")
+        engine.query("SELECT bid AS v FROM quotes UNION SELECT most AS v FROM limits", name="united")
+        engine.query("SELECT v FROM united WHERE v > 1", name="above")
+        engine.query("SELECT t.sym FROM trades t JOIN above a ON t.price = a.v", name="met")
+        engine.push("limits", [("A", 20.0)])
+        engine.push("quotes", [("A", 20.0)])
+        engine.push("trades", [("A", 20.0)])
+    with eddyline.open(tmp_path / "home") as engine:
+        engine.push("trades", [("A", 20.0)])
+        assert [result.arrivals for result in results(engine, "met")] == [(3, 0, 0), (4, 0, 0)]
+        receipts = [engine.receipt(result) for result in results(engine, "met")]
+        assert [[row["stream"] for row in each["rows"]] for each in receipts] == [["trades", "quotes"]] * 2
+
+
 def test_a_receipt_of_a_join_with_a_set_has_a_row_in_which_its_value_occurred(tmp_path):
     with eddyline.open(tmp_path / "home") as engine:
         quotes(engine)

@@ -178,8 +178,6 @@ def test_an_alert_has_the_keys_of_the_rows_that_are_shown(engine):
 def test_what_a_semi_join_of_tables_cannot_be_is_refused(engine):
     with pytest.raises(UnsupportedError, match=r"now\(\) and the like cannot stand in EXISTS of tables"):
         engine.query(EXISTS.format("now() > TIMESTAMP '2026-01-01'"))
-    with pytest.raises(UnsupportedError, match=r"NOT IN \(SELECT …\) is not supported"):
-        engine.query("SELECT id FROM orders WHERE k NOT IN (SELECT k FROM limits)")
 
 
 def test_explain_says_how_many_results_there_are_now(engine):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import eddyline
+from eddyline.api.commands import Commands
 from eddyline.catalog import restore_version, suspend
 from eddyline.errors import NotBuiltError, QueryStateError, SchemaError, UnsupportedError
 
@@ -222,6 +223,19 @@ def test_explain_names_the_tables_below_it_and_says_how_many_queries_share_it(en
     assert facts["stream"] == "shops"
     assert [(each["name"], each["kind"]) for each in facts["lineage"]["reads"]] == [("shops", "table")]
     assert unnamed(engine)[0] not in str(query.explain())
+
+
+def test_what_is_said_of_joins_and_rounds_does_not_have_its_internal_name(engine):
+    text = "SELECT d.id, c.city FROM days d JOIN (SELECT DISTINCT city FROM shops) c ON c.city = d.city"
+    engine.query(text, name="q")
+    engine.push({"shops": [(1, "Ulm", 5)], "days": [(7, "Ulm")]})
+    (name,) = unnamed(engine)
+    joins, records = engine.joins(), Commands(engine).rounds()
+    words = "the subquery at line 1 of q"
+    assert sorted(joins) == ["days", "shops", words]
+    assert f"days with {words}: 1 query, executed as one join" in str(joins)
+    assert "a subquery" in [stage["stream"] for stage in records[0]["stages"]]
+    assert name not in f"{joins}{joins.as_dict()}{records}{engine.explain_index()}"
 
 
 def test_an_alert_over_a_set_inside_fires_and_resolves(engine):

@@ -89,6 +89,7 @@ def test_collection_functions_are_spark_s(spark):
         ("size(i)", "expected an array or a map, found INT"),
         ("array_contains(a, 'x')", "ARRAY<INT> has no STRING in it"),
         ("map('a')", "map takes pairs of a key and a value"),
+        ("map()", "map() has no entries, so the types of its keys and values are not known"),
         ("named_struct('p', 1, 'p', 2)", "the field p is there twice"),
         ("named_struct(w, 1)", "the name of a field must be a constant text"),
         ("array_min(n)", "expected an array of plain values, found ARRAY<ARRAY<INT>>"),

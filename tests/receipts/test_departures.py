@@ -12,6 +12,7 @@ import eddyline
 from eddyline.errors import ReceiptError
 from eddyline.proof import checksum_of
 from eddyline.receipts import Audit, Receipt, prove
+from eddyline.receipts import departures as departures_module
 from eddyline.receipts import receipts as receipts_module
 from tests.on_workers import through_tasks
 
@@ -238,7 +239,7 @@ def test_a_row_whose_change_is_not_known_any_more_is_told(engine, monkeypatch):
     engine.query(QUERIES["low"], name="low")
     engine.push("t", [(1, 4)])
     engine.push("t", [(1, 9)])
-    monkeypatch.setattr(receipts_module, "change_of_key", lambda *_: None)
+    monkeypatch.setattr(departures_module, "change_of_key", lambda *_: None)
     with pytest.raises(ReceiptError, match=r"what made the row of result 2-.* leave is not among the rows"):
         last(engine, "low", "delete")
 

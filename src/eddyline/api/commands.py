@@ -25,7 +25,7 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.explain import busiest, join_facts
+from eddyline.explain import busiest, in_words, join_facts
 from eddyline.model import iso_time
 from eddyline.runtime import tail
 from eddyline.types import type_name
@@ -136,10 +136,12 @@ class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
         """What the newest rounds took, newest first."""
         with self._rounds.lock:
             self._rounds.check_open()
-            records = self._rounds.records.last(newest)
+            records = [dataclasses.asdict(record) for record in self._rounds.records.last(newest)]
+            records = in_words(
+                self._rounds, records, own=()
+            )  # any user may see them, and none the queries of others
         return [
-            dataclasses.asdict(record) | {"at": iso_time(record.at_us, timespec="seconds")}
-            for record in reversed(records)
+            record | {"at": iso_time(record["at_us"], timespec="seconds")} for record in reversed(records)
         ]
 
     def counters(self) -> dict[str, Any]:

@@ -115,4 +115,7 @@ def _lasting_below(view: ViewRelation | None, views: Mapping[str, ViewRelation])
         return (True,)
     branches = [lasting_components(feed.shape, views) for feed in view.feeds]
     n = view.stream.n_components
-    return tuple(all(each[k] for each in branches if k < len(each)) for k in range(n))
+    found = [all(each[k] for each in branches if k < len(each)) for k in range(n)]
+    if view.is_union:  # the last one says which branch, which may change where all of them are one set
+        found[-1] = not view.feeds[0].shape.is_one_set
+    return tuple(found)

@@ -61,6 +61,13 @@ class PastTables:
             )
         return self._found[key]
 
+    def replaced(self, stream: Stream, committed: CommittedRound) -> frozenset[int]:
+        """The arrival numbers of rows that a table had before a round, and for whose keys something came in it."""
+        past = self.rows(stream, committed.round.first_arrival, is_current=False)
+        changed = {key for key, _ in self._changes(stream, committed)}
+        keys = self._keys(stream, past.rows)
+        return frozenset(n for key, n in zip(keys, past.arrivals.tolist(), strict=True) if key in changed)
+
     def _current(self, stream: Stream, before: int) -> PastRows:
         name = stream.name.lower()
         with self._rounds.lock:

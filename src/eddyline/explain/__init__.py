@@ -23,6 +23,7 @@ from eddyline.explain.filter_state import filter_facts, has_filters
 from eddyline.explain.join_state import JoinHistory, join_facts
 from eddyline.explain.partitions import partitions_of
 from eddyline.explain.row_why import why_not_rows, why_row
+from eddyline.explain.subquery_words import in_words
 from eddyline.explain.trials import TRIAL_ROWS, TRIAL_S, try_record
 from eddyline.explain.union_parts import branch_record
 
@@ -51,6 +52,7 @@ __all__ = [
     "explain_index",
     "filter_facts",
     "has_filters",
+    "in_words",
     "join_facts",
     "partitions_of",
     "rounded",

@@ -17,6 +17,7 @@ from eddyline.explain.cuts import cut_facts
 from eddyline.explain.filter_state import clause_filters
 from eddyline.explain.join_state import query_join_facts
 from eddyline.explain.lineage import lineage
+from eddyline.explain.subquery_words import in_words
 from eddyline.expressions import literal_value
 from eddyline.model import AtomKind, Clause, Column, Expression, Segment, Shape, Signature, iso_time
 from eddyline.sql import (
@@ -236,21 +237,9 @@ def explain_index(rounds: RoundEngine) -> IndexExplanation:
             structures = [_of_streams(each, signature) for each in structures]
         elif rounds.catalog.relations.find(name) is None:
             continue  # of a join or view that no query has any more
-        stream = _relation_words(rounds, name) if signature is None else signature_words(signature)
+        stream = rounds.catalog.plan(name).stream if signature is None else signature_words(signature)
         found.append({"stream": stream, **facts, "structures": structures})
-    return IndexExplanation(found)
-
-
-def _relation_words(rounds: RoundEngine, name: str) -> str:
-    """What users call a relation: its name; of a view without one, by the first query that contains it."""
-    catalog = rounds.catalog
-    view = catalog.views.relation(name)
-    if view is None or view.query_ids:
-        return catalog.plan(name).stream
-    first = min(catalog.views.queries_of(view.feeds[0].body_id))
-    entries = catalog.queries.registration(first).shape.unnamed_views()
-    words = next(entry.label for entry in entries if entry.stream.lower() == name)
-    return f"{words} of {catalog.queries.name_of(first)}"
+    return IndexExplanation(in_words(rounds, found))
 
 
 def _rendered(facts: dict[str, Any] | None, shape: Shape | None = None) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from eddyline.documents import JoinsExplanation
 from eddyline.engine import RoundEngine
 from eddyline.events import Event, RoundCommitted
 from eddyline.explain.partitions import partitions_of
+from eddyline.explain.subquery_words import in_words, is_of_others
 from eddyline.joins import can_drive, range_probe
 from eddyline.model import Expression, Input, Role, Signature, StreamPlan, iso_time
 from eddyline.sql import (
@@ -56,15 +57,15 @@ def join_facts(rounds: RoundEngine, *, own: Ids | None = None) -> JoinsExplanati
     held = held_facts(rounds)
     names = {entry.stream.lower() for each in catalog.plans.signatures() for entry in each.inputs}
     names = {name for name in names if _sharing(rounds, name)} | held.keys()
+    ids = None if own is None else set(own.tolist())
+    streams = {
+        catalog.relations.get(name).name: _stream_facts(rounds, name, held.get(name))
+        | ({} if own is None else {"found_by": _found_by(joins, name)})
+        for name in sorted(names)
+        if catalog.relations.find(name) is not None and (ids is None or not is_of_others(rounds, name, ids))
+    }
     return JoinsExplanation(
-        {
-            catalog.relations.get(name).name: _stream_facts(rounds, name, held.get(name))
-            | ({} if own is None else {"found_by": _found_by(joins, name)})
-            for name in sorted(names)
-            if catalog.relations.find(name) is not None
-        },
-        signatures,
-        dataclasses.asdict(rounds.choices),
+        in_words(rounds, streams, ids), in_words(rounds, signatures, ids), dataclasses.asdict(rounds.choices)
     )
 
 

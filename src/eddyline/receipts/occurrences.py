@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import CommittedRound
-from eddyline.engine import ComponentRows, PastTables, RoundEngine, encoded, fitted
+from eddyline.engine import ComponentRows, PastTables, RoundEngine, change_of_key, encoded, fitted
 from eddyline.errors import ReceiptError
 from eddyline.expressions import Context
 from eddyline.model import Role, Shape, Stream, branch_mark, marked_branch
@@ -53,6 +53,8 @@ class Occurrences:
         known: ComponentRows | None = None,
     ) -> None:
         round_ = committed.round
+        self._rounds = rounds
+        self._committed = committed
         self._written = written
         self._inputs = written.inputs
         self._reading = written.reading
@@ -60,7 +62,7 @@ class Occurrences:
         self._known = known or ComponentRows(rounds)
         self._past = PastTables(rounds, round_.version)
         self._context = Context(round_.now_us, rounds.time_zone, rounds.functions.call)
-        self._remaining: dict[str, frozenset[int]] = {}
+        self._replaced: dict[str, frozenset[int]] = {}  # rows that left in the round, by table
         self._is_current = True  # asks only for rows that tables still have
         self._is_whole = True  # all rows that tables had have been looked at
 
@@ -75,7 +77,7 @@ class Occurrences:
             return list(components)
         shapes = list(self._reading.shapes())
         is_outer = any(shape.join is not None and shape.join.signature.outer for shape in shapes)
-        must_leave = sign < 0 and not self._leaving(branch, np.array([components]))[0]
+        must_leave = sign < 0 and not self._is_left(branch, components)
         for is_current in (False,) if must_leave else (True, False):
             self._is_current, self._is_whole = is_current, True
             found = self._candidates(branch, components, result, top)
@@ -91,22 +93,32 @@ class Occurrences:
             hint="[engine.retention] sets how long rows of rounds are retained (docs/pipeline.md).",
         )
 
+    def _is_left(self, branch: int, components: Sequence[int]) -> bool:
+        """Whether something came in the round for the key of a row that a result names."""
+        rows = (row for row in self._written.rows_of(branch, components) if row.arrival != NO_ROW)
+        return any(
+            change_of_key(
+                self._rounds, self._committed.round, each.entry.stream, self._known.row(each.arrival)[1].rows
+            )
+            is not None
+            for each in rows
+            if each.entry.stream.is_keyed
+        )
+
     def _leaving(self, branch: int, components: Numbers) -> npt.NDArray[np.bool_]:
-        """Which rows of the query are made of a row that its table does not have after the round any more."""
+        """Which rows of the query are made of a row for whose key something came in the round."""
         found = np.zeros(len(components), dtype=bool)
         for at, numbers in enumerate(components.tolist()):
             for row in self._written.rows_of(branch, numbers):
                 if row.arrival != NO_ROW and row.entry.stream.is_keyed:
-                    found[at] |= row.arrival not in self._after(row.entry.stream)
+                    found[at] |= row.arrival in self._replaced_rows(row.entry.stream)
         return found
 
-    def _after(self, stream: Stream) -> frozenset[int]:
-        """The arrival numbers of the rows that a table has after the round."""
+    def _replaced_rows(self, stream: Stream) -> frozenset[int]:
         name = stream.name.lower()
-        if name not in self._remaining:
-            past = self._past.rows(stream, self._end, is_current=False)
-            self._remaining[name] = frozenset(past.arrivals.tolist())
-        return self._remaining[name]
+        if name not in self._replaced:
+            self._replaced[name] = self._past.replaced(stream, self._committed)
+        return self._replaced[name]
 
     @deep
     def with_match(self, branch: int, components: Sequence[int]) -> list[int] | None:

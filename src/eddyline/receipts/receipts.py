@@ -22,10 +22,10 @@ from eddyline.batch import change_names
 from eddyline.catalog import CommittedRound, StoredQuery, query_at
 from eddyline.delivery import Result
 from eddyline.durations import duration_text
-from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, change_of_key, home_of
+from eddyline.engine import ComponentRows, OpenEngine, RoundEngine, RoundInputs, home_of
 from eddyline.errors import ProofError, PropertyError, ReceiptError, UnknownNameError
 from eddyline.functions import UserFunction
-from eddyline.model import Input, Round, Shape, UserCall, Window, iso_time
+from eddyline.model import Input, Round, UserCall, Window, iso_time
 from eddyline.proof import (
     DuckDbJudge,
     FunctionVersion,
@@ -39,6 +39,7 @@ from eddyline.proof import (
     schema_to_text,
     to_json,
 )
+from eddyline.receipts.departures import departure
 from eddyline.receipts.expansion import WrittenOut, params_of, written_out
 from eddyline.receipts.occurrences import Occurrences
 from eddyline.receipts.readings import NO_ROW, BaseInput, ResultRow
@@ -153,10 +154,8 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     if written.is_composed:
         body["arrival"] = arrival
     if part.signs[0] < 0:
-        shapes = list(written.reading.shapes())
-        body["changes"] = _changes(rounds, round_, written, part.branch, components, found, str(body["id"]))
-        body["is_set"] = any(shape.is_counted for shape in shapes)
-        body |= {"is_outer": True} if any(map(_is_outer, shapes)) else {}
+        id_ = str(body["id"])
+        body |= departure(rounds, round_, written, part.branch, components, found, id_)
     if written.is_union:
         body["part"] = written.part_words(part.branch, components)
         body["other_inputs"] = other_inputs(written, rows)
@@ -165,66 +164,6 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
     if part.recorded is not None:
         body["recorded"] = recorded_calls(query.shape, part)
     return Receipt(body | {"checksum": checksum_of(body)})
-
-
-def _changes(
-    rounds: RoundEngine,
-    round_: Round,
-    written: WrittenOut,
-    branch: int,
-    components: Sequence[int],
-    occurrences: Occurrences,
-    result_id: str,
-) -> list[dict[str, Any]]:
-    """What a round left in place of the rows of a result that left a table: by input, the newer row, or none where it was
-    deleted; and where an outer join had found none, a row that matches now."""
-    known = ComponentRows(rounds)
-    found: dict[int, dict[str, Any]] = {}
-    newer: dict[int, int] = {}
-    rows = written.rows_of(branch, components)
-    if max(each.arrival for each in rows) >= round_.first_arrival:
-        raise ReceiptError(
-            f"result {result_id} does not name the row that left",
-            detail="It was stored by an earlier version, which named the change that made it leave.",
-            hint="The result with which the row came has a receipt.",
-        )
-    for each in rows:
-        if each.arrival == NO_ROW or not each.entry.stream.is_keyed:
-            continue
-        _, (_, row, *_) = known.row(each.arrival)
-        change = change_of_key(rounds, round_, each.entry.stream, row)
-        if change is not None:
-            found[each.number] = _change(each.entry, change.arrival, change.row, is_delete=change.is_delete)
-            newer[each.arrival] = change.arrival
-    if not any(change["is_delete"] for change in found.values()):
-        after = occurrences.with_match(branch, [newer.get(number, number) for number in components])
-        for each in () if after is None else written.rows_of(branch, after):
-            is_new = each.number not in {row.number for row in rows if row.arrival != NO_ROW}
-            if each.arrival != NO_ROW and is_new:
-                _, (_, row, *_) = known.row(each.arrival)
-                found[each.number] = _change(each.entry, each.arrival, row, is_delete=False)
-    if not found:
-        raise ReceiptError(
-            f"what made the row of result {result_id} leave is not among the rows of round {round_.number} any more"
-        )
-    return [found[number] for number in sorted(found)]
-
-
-def _change(entry: BaseInput, arrival: int, row: pa.RecordBatch, *, is_delete: bool) -> dict[str, Any]:
-    return {
-        "alias": entry.alias,
-        "stream": entry.stream.name,
-        "arrival": arrival,
-        "is_delete": is_delete,
-        "columns": schema_to_text(row.schema),
-        "seen": columns_seen(entry, row.schema),
-        "row": None if is_delete else rows_to_json(row)[0],
-    }
-
-
-def _is_outer(shape: Shape) -> bool:
-    """Whether it is an outer join of tables, of which a row without a match and one with a match are two results."""
-    return shape.join is not None and bool(shape.join.signature.outer) and shape.join.signature.is_of_tables
 
 
 def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from eddyline.sql.sets import distinct_span, refuse_distinct
 from eddyline.sql.subqueries import (
     FromEntry,
     all_of,
+    condition_parts,
     displayed_names,
     guarded_columns,
     query_entry,
@@ -58,7 +59,13 @@ from eddyline.sql.unions import (
 )
 from eddyline.sql.unions import refuse_too_many as refuse_many_branches
 from eddyline.sql.unnamed_views import ShapeOf, first_select, unnamed_relation, words_of
-from eddyline.sql.where_queries import match_test, membership, split_where
+from eddyline.sql.where_queries import (
+    match_test,
+    membership,
+    not_excluded,
+    refuse_not_in_stream,
+    split_where,
+)
 
 
 def bind_query(
@@ -294,7 +301,7 @@ class _TextBinder:
         plain, nested = split_where(query.where)
         where = None if plain is None else binder.condition(plain, "WHERE")
         for node in nested:
-            self._add_nested(node, ctes, binder, joined)
+            self._add_nested(node, ctes, binder, joined, where)
         refuse_unrepeatable_calls(entries, len(joined.inputs))
         projection = projected_columns(self._parsed, query, binder, part)
         group_by = grouping(query, binder, projection)
@@ -455,9 +462,15 @@ class _TextBinder:
     # ---------------------------------------------------------------- queries in WHERE
 
     def _add_nested(
-        self, node: syntax.Node, ctes: Mapping[str, _Cte], binder: Binder, joined: _Joined
+        self,
+        node: syntax.Node,
+        ctes: Mapping[str, _Cte],
+        binder: Binder,
+        joined: _Joined,
+        where: Expression | None,
     ) -> None:
-        """EXISTS, NOT EXISTS or IN: the input of a semi or anti join with what the query says as ON."""
+        """EXISTS, NOT EXISTS, IN or NOT IN: the input of a semi or anti join with what the query says as ON. `where` is what
+        stands beside it."""
         test, join, written = match_test(node)
         n_unions = self._choices.n_met
         with self._with_sets(MERGED):  # it is only asked whether there is a row, however many there are
@@ -468,6 +481,13 @@ class _TextBinder:
         refuse_several_inputs(written, entry)
         conditions = [] if entry.where is None else [entry.where]
         if isinstance(test, syntax.InQuery):
-            conditions.insert(0, membership(test, bound, binder))
+            equality, *sides = membership(test, bound, binder)
+            if join == "left anti":
+                refuse_not_in_stream(bound.streams[0], bound.inputs[0].span or test.span)
+                inputs = zip((*joined.inputs, *bound.inputs), (*joined.streams, *bound.streams), strict=True)
+                streams = {each.alias: stream for each, stream in inputs}
+                known = (*condition_parts(where), *condition_parts(entry.where))
+                equality = not_excluded(equality, sides, streams, known)
+            conditions.insert(0, equality)
         on = all_of(conditions)
         joined.add(entry, [replace(bound.inputs[0], join=join, on=on, written=written)])

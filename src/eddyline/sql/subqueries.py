@@ -158,7 +158,7 @@ def guarded_columns(entry: FromEntry, on: Expression | None) -> tuple[Expression
         return None
     guard = None
     own = entry.inputs[0].alias
-    for part in _condition_parts(on):
+    for part in condition_parts(on):
         if isinstance(part, Call) and part.function in _COMPARISONS:
             guard = guard or next((side for side in part.arguments if _is_of(side, own)), None)
     found: list[Expression] = []
@@ -178,7 +178,8 @@ def guarded_columns(entry: FromEntry, on: Expression | None) -> tuple[Expression
     return tuple(found)
 
 
-def _condition_parts(on: Expression | None) -> Iterator[Expression]:
+def condition_parts(on: Expression | None) -> Iterator[Expression]:
+    """The conditions that AND joins, bound."""
     waiting = [] if on is None else [on]
     while waiting:
         part = waiting.pop()

@@ -127,7 +127,7 @@ def _map_type(arguments: Sequence[Expression]) -> tuple[Sequence[Expression], pa
     if len(arguments) % 2:
         raise TypeMismatchError("map takes pairs of a key and a value", span=arguments[-1].span)
     if not arguments:
-        return arguments, pa.map_(NULL, NULL)
+        raise TypeMismatchError("map() has no entries, so the types of its keys and values are not known")
     keys, key_type = coerce_all(arguments[::2], "a key of map")
     values, value_type = coerce_all(arguments[1::2], "a value of map")
     if is_nested(key_type):
