@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,8 @@ __all__ = ["broker", "real_broker"]  # fixtures
 TESTS = Path(__file__).parent
 # Folders: a server or a browser for every test; recipes in small.
 THOROUGH = ("tests/journeys/", "tests/server/", "tests/client/", "tests/benchmarks/")
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"  # the quick compiler alone, for Javas that live for seconds
+# For Javas that live for seconds: the quick compiler alone, and no second look at classes that a compiler has made.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 # Files and folders that take longest: they go first, so that no test process has a long one left when the others are done.
 LONG = (
     "durability/test_alert_kills.py", "durability/test_join_kills.py", "demo/", "journeys/", "spark/test_capture.py", "fuzz/",
@@ -65,9 +67,11 @@ def pytest_configure(config: pytest.Config) -> None:
         # A shell lets what it starts in the background ignore it, and so would the processes that tests start and interrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)  # of every Java that tests start for Spark
+    os.environ.setdefault("EDDYLINE_CLASS_ARCHIVE", "off")  # building one takes 40 s, while tests run
     if "PYTEST_DEBUG_TEMPROOT" not in os.environ and _has_room(MEMORY_FOLDER):
         # A killed process loses no written file, on a disk or not; only waiting for the disk is left out.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY_FOLDER)
+    tempfile.tempdir = os.environ.get("PYTEST_DEBUG_TEMPROOT")  # for homes of examples, which have no tmp_path of their own
     hypothesis.settings.load_profile(PROFILE)
     if config.getoption("--hypothesis-seed", None) is None and (
         PROFILE == "explore" or "EDDYLINE_SEED" in os.environ
@@ -175,6 +179,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.python.daemon.module", "tests.spark.warm_daemon")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.ansi.enabled", "true")
+        .config("spark.sql.codegen.wholeStage", "false")  # the same code for expressions, compiled sooner
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .getOrCreate()
     )

@@ -195,6 +195,7 @@ def lived(engine: eddyline.Engine, seed: int) -> None:
         engine.push({name: found for name, found in rows.items() if found})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_every_change_of_every_query_is_proven(engine, no_spark, seed):
     for name, text in QUERIES.items():
@@ -208,6 +209,7 @@ def test_every_change_of_every_query_is_proven(engine, no_spark, seed):
             assert proof.is_proven, f"{name}: {result.change} {proof}"
 
 
+@pytest.mark.thorough
 def test_receipts_are_the_same_in_every_place_and_after_a_restart(tmp_path):
     found = {}
     for place in PLACES:

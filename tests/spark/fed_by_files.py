@@ -10,6 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 import eddyline
 from eddyline.engine.shared_work import SharedRounds
 from eddyline.spark import capture, local_session, stop_session
@@ -19,9 +21,14 @@ SCHEMA = "sym STRING, price DOUBLE, n BIGINT"
 
 
 def main(folder: Path, kill: str) -> None:
-    step, _, n_rows = kill.partition("@")
     session = local_session(confs={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
     capture.BATCH_BYTES = 0  # all rounds in tasks
+    feed(session, folder, kill)
+    stop_session(session)
+
+
+def feed(session: SparkSession, folder: Path, kill: str) -> None:
+    step, _, n_rows = kill.partition("@")
     with eddyline.open(folder / "home") as engine:
         engine.stream("trades", SCHEMA)
         engine.query("SELECT n FROM trades WHERE price < 10", name="cheap")
@@ -39,7 +46,6 @@ def main(folder: Path, kill: str) -> None:
             shared, rounds, "trades", frame, folder / "checkpoint", trigger={"availableNow": True}
         )
         query.awaitTermination()
-    stop_session(session)
 
 
 if __name__ == "__main__":
