@@ -43,7 +43,9 @@ def entered(passes: np.ndarray, order: tuple[int, ...]) -> list[int]:
 def test_what_functions_count_is_what_explain_counts(policy):
     with CountedEngine(4, declared(policy), seed=3) as counted:
         made = counted.ask((0, 1, 2, 3), (1, 3), (2, 0)).push(drawn(2_400), push_rows=400)
-        facts = counted.engine.explain_filters("s").as_dict()["streams"][0]
+        explained = counted.engine.explain_filters("s")
+    facts = explained.as_dict()["streams"][0]
+    assert str(explained).splitlines()[0].endswith(", at declared costs")
     assert made.calls.sum() == facts["n_evaluations"] + facts["n_sampled_evaluations"]
     assert made.needed.sum() == facts["n_evaluations"]
     assert (made.needed <= made.calls).all()
