@@ -71,7 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_DEBUG_TEMPROOT" not in os.environ and _has_room(MEMORY_FOLDER):
         # A killed process loses no written file, on a disk or not; only waiting for the disk is left out.
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY_FOLDER)
-    tempfile.tempdir = os.environ.get("PYTEST_DEBUG_TEMPROOT")  # for homes of examples, which have no tmp_path of their own
+    # For homes of examples, which have no tmp_path of their own.
+    tempfile.tempdir = os.environ.get("PYTEST_DEBUG_TEMPROOT")
     hypothesis.settings.load_profile(PROFILE)
     if config.getoption("--hypothesis-seed", None) is None and (
         PROFILE == "explore" or "EDDYLINE_SEED" in os.environ
