@@ -181,3 +181,10 @@ def test_the_interval_misses_the_slope_as_seldom_as_it_says_whatever_the_noise()
         low, high = slope_interval(rows, 100 + 2 * rows + 50 * rng.pareto(1.2, 64))
         n_missed += not low <= 2.0 <= high
     assert n_missed <= 20  # one in 500 are 8
+
+
+def test_what_is_declared_to_cost_nothing_can_be_measured():
+    costs = MeasuredCosts(2, declared_s=[0.0, 0.0])
+    for _ in range(20):
+        costs.add(0, 10_000, 0.05)
+    assert costs.cost_s[0] == pytest.approx(5e-6, rel=0.1)

@@ -152,10 +152,11 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     policy = facts["decides"] + (
         f", chosen by {facts['policy']}" if facts["policy"] != facts["decides"] else ""
     )
-    if facts["options"]:
-        policy += (
-            f" ({', '.join(f'{option} {_option(value)}' for option, value in facts['options'].items())})"
-        )
+    options = {name: value for name, value in facts["options"].items() if name != "cost_mode"}
+    if options:
+        policy += f" ({', '.join(f'{option} {value:g}' for option, value in options.items())})"
+    if facts["options"].get("cost_mode") == "declared":
+        policy += ", at declared costs"
     yield f"{name}: {plural(len(filters), 'filter')} of {plural(facts['n_queries'], 'query')}, ordered by {policy}"
     for each in filters[:SHOWN]:
         yield f"  {_place(each)}  {each['text'] or OF_ANOTHER_OWNER}   {_numbers(each)}".rstrip()
@@ -168,10 +169,6 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[str]:
     changes = [each for each in facts["history"] if each["words"] is not None]
     for each in latest_changes(changes, LATEST):
         yield f"  {'round ' + str(each['round']):<10s} {each['words']}"
-
-
-def _option(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _place(each: Mapping[str, Any]) -> str:

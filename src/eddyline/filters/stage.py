@@ -61,6 +61,7 @@ LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those t
 FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
 LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
 LEAST_SLICE, MOST_SLICE = 1 << 10, 1 << 16  # rows of a batch after which what they told is learned
+LEARNED_FROM_S = 0.005  # of filters: learning takes a small part of it
 FEW_PAIRS = 1 << 18  # copied in less time than each further list costs to keep
 
 
@@ -98,6 +99,7 @@ class FilterStage:
         self._worn_at, self._worn_version = LEAST_WORN, 0  # size, version of the plan
         self._tree: tuple[object, DecisionTree] | None = None
         self._walk_records: list[WalkRecord] = []
+        self._noted: list[WalkRecord] = []  # of batches that are to be learned from together
         self._decisions: list[Decision] = []
         self._plan: StreamPlan | None = None
         self._choices = DEFAULT_CHOICES  # of the plan
@@ -341,7 +343,7 @@ class FilterStage:
         first = 0
         while first < len(walk.rows):
             routing = self.router.routing() if self._routing is None else self._routing
-            end = min(len(walk.rows), first + self._slice_rows(first))
+            end = min(len(walk.rows), first + self._slice_rows(first, len(walk.rows)))
             if len(walk.rows) - end < end - first:
                 end = len(walk.rows)
             walked = walk.run(
@@ -353,20 +355,40 @@ class FilterStage:
                 end=end,
             )
             if self._routing is None:
-                with self.learning_lock:
-                    self._decisions += self.router.learn(walked, round_.number)
+                self._learn(walked, round_.number)
             else:
                 self._walk_records.append(walked)
             first = end
         return walk
 
-    def _slice_rows(self, n_before: int) -> int:
+    def _learn(self, walked: WalkRecord, round_number: int) -> None:
+        """Learn from rows, or later if they took so little time that learning would be a large part of it."""
+        with self.learning_lock:
+            seconds = float(walked.seconds.sum()) + sum(float(each.seconds.sum()) for each in self._noted)
+            if self.router.can_wait(walked) and seconds < LEARNED_FROM_S:
+                self.router.note(walked)
+                self._noted.append(walked)
+            elif (
+                self._noted
+                and self._noted[0].keys == walked.keys
+                and self._noted[0].classes == walked.classes
+            ):
+                self.router.note(walked)
+                together, self._noted = combined_record([*self._noted, walked]), []
+                self._decisions += self.router.learn(together, round_number, is_noted=True)
+            else:
+                self._noted = []
+                self._decisions += self.router.learn(walked, round_number)
+
+    def _slice_rows(self, n_before: int, n_rows: int) -> int:
         """How many rows to walk before what they told is learned, where so many of the batch have been walked.
 
         Few at first and after a change, when there is most to learn; then three times as many as before: a call has a price.
+        All where that is too much for what filters take.
         """
         router = self.router
-        if self._routing is not None or router.policy_name in UNSAMPLED:
+        is_told = self._routing is not None or router.policy_name in UNSAMPLED
+        if is_told or not router.is_worth_slicing(n_rows):
             return self._choices.rows_at_once
         return LEAST_SLICE if router.is_learning else min(MOST_SLICE, max(LEAST_SLICE, 3 * n_before))
 

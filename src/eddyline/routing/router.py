@@ -75,7 +75,8 @@ POLICIES: dict[str, type[Learner]] = {
     )
 }
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
-OVERHEAD_S = {False: 1e-7, True: 5e-7}  # on a row: level by level, and by tree, until it was measured
+OVERHEAD_S = (1e-7, 5e-7)  # on a row: level by level, and by tree, until it was measured
+SLICED_S = 0.01  # for each filter: forty times what a call takes beside its rows
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
 COST_MOVED, CHARGED_BATCHES = 2.0, 4  # times; and so many batches between two times that all are charged anew
 JUDGING_SHARE = 0.01  # of the seconds of filters
@@ -154,7 +155,8 @@ class Router:
         self._window = ProfileWindow(0)
         self._detector = ChangeDetector(0)
         self._costs, self._follow_costs = MeasuredCosts(0), MeasuredCosts(0)
-        self._overhead_s = dict(OVERHEAD_S)
+        self._overheads = MeasuredCosts(2, declared_s=OVERHEAD_S)
+        self._row_s: float | None = None  # what filters take on a row, by the last batch
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
         self._judging_s = (
@@ -192,35 +194,56 @@ class Router:
     @property
     def rate(self) -> float:
         """The share of rows to sample: none while there is nothing to order."""
-        if self.policy_name in UNSAMPLED or all(len(filters) < 2 for filters in self.classes):
+        if not self._has_choice:
             return 0.0
         return self._rate if self._profile_rate is None else self._profile_rate
+
+    @property
+    def _has_choice(self) -> bool:
+        return self.policy_name not in UNSAMPLED and any(len(filters) > 1 for filters in self.classes)
 
     @property
     def is_learning(self) -> bool:
         """Whether little is known: at first, and after a change."""
         return bool(self.rate) and self._detector.is_dense
 
+    def is_worth_slicing(self, n_rows: int) -> bool:
+        """Whether so many rows take so long that learning in between pays: each slice is a call more for every filter."""
+        return self._row_s is None or n_rows * self._row_s >= SLICED_S * len(self.keys)
+
     # ----------------------------------------------------------------------------------------- learning
 
-    def learn(self, record: WalkRecord, round_number: int) -> list[Decision]:
-        """Take in the record of a batch; returns the new decisions."""
+    def can_wait(self, record: WalkRecord) -> bool:
+        """Whether nothing of a batch is lost if it is learned from later, together with others: no row of it was sampled."""
+        is_met = record.keys == tuple(self.keys) and record.classes == tuple(self.classes)
+        return is_met and not record.n_sampled and not self.is_learning and not self._is_declared
+
+    def note(self, record: WalkRecord) -> None:
+        """Count and time a batch that can wait."""
+        self._count(record)
+        self._time(record)
+
+    def learn(self, record: WalkRecord, round_number: int, *, is_noted: bool = False) -> list[Decision]:
+        """Take in the record of a batch, or of several that were noted; returns the new decisions."""
         if not record.keys:
             return []
         decisions = self._meet(record, round_number)
         if tuple(self.keys) != record.keys or tuple(self.classes) != record.classes:
             record = renumbered_record(record, self.keys, self.classes)
-        self._count(record)
+        if not is_noted:
+            self._count(record)
         if self._is_declared:
             record = priced_record(record, OVERHEAD_S[record.is_tree])
+        if not is_noted:
+            self._time(record)
         self._weigh(record)
         profile = Profile(record.dropped_mask, record.known_mask, record.open_classes)
-        if self.rate == 0.0 and not record.n_sampled:
-            self._learn(profile, self._timed_statistics(record))
+        if (not self._has_choice or self._profile_rate == 0.0) and not record.n_sampled:
+            self._learn(profile, self._statistics_after(record))
             self.history.extend(decisions)
             return decisions
         drifts = self._watch(record, profile)
-        statistics = self._timed_statistics(record)
+        statistics = self._statistics_after(record)
         decisions += [self._drift_decision(round_number, drift) for drift in drifts]
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
@@ -269,9 +292,9 @@ class Router:
         """Let those that compete be charged for sampled rows."""
         if self.policy_name != AUTO or most <= 0:
             return []
+        overhead_s = OVERHEAD_S if self._is_declared else self._overheads.cost_s.tolist()
         overheads = {
-            name: self._overhead_s[not isinstance(policy, InOrder)]
-            for name, policy in self._candidates.items()
+            name: overhead_s[not isinstance(policy, InOrder)] for name, policy in self._candidates.items()
         }
         switch = self._competition.score(self._candidates, profile, statistics, overheads, most=most)
         return [] if switch is None else [self._switch_decision(round_number, switch)]
@@ -429,19 +452,19 @@ class Router:
             totals.asked_rows[key] = totals.asked_rows.get(key, 0) + n
         totals.pairs += [0] * (len(record.n_pairs) - len(totals.pairs))
         totals.pairs = [before + n for before, n in zip(totals.pairs, record.n_pairs.tolist(), strict=True)]
-        if record.n_rows:
-            by_row = record.overhead_s / record.n_rows
-            now = self._overhead_s[record.is_tree]
-            if record.n_rows >= LEAST_TIMED_ROWS and not self._is_declared:
-                self._overhead_s[record.is_tree] = (1 - LATEST) * now + LATEST * by_row
+        self._overheads.add(int(record.is_tree), record.n_rows, record.overhead_s)
 
-    def _timed_statistics(self, record: WalkRecord) -> Statistics:
+    def _time(self, record: WalkRecord) -> None:
         first_asked = record.asked_rows - record.follow_rows
         first_s = record.seconds - record.follow_seconds
         for k in range(len(self.keys)):
             self._costs.add(k, int(first_asked[k]), float(first_s[k]), n_calls=int(record.n_calls[k]))
             self._follow_costs.add(k, int(record.follow_rows[k]), float(record.follow_seconds[k]))
-        return self._statistics()
+
+    def _statistics_after(self, record: WalkRecord) -> Statistics:
+        statistics = self._statistics()
+        self._row_s = float(record.asked_rows @ statistics.cost_s) / max(1, record.n_rows)
+        return statistics
 
     def _statistics(self) -> Statistics:
         cost_s = (

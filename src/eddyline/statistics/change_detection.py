@@ -33,8 +33,10 @@ STEADY_RATE = 0.002  # then profiling eight filters of 50 ns each costs 2 to 3 %
 FILLING_RATE = 0.01  # the paper's
 DENSE_RATE = 0.2
 DENSE_ROWS = 200
-BUDGET = 0.05  # extra seconds by useful seconds
+BUDGET = 0.02  # extra seconds by useful seconds
 TRICKLE = 1 / 20  # of the steady rate
+AT_ONCE = 20  # rows to sample together: a call has a price of its own
+GROUPED_ROWS = 1_500  # of a batch: of smaller ones few are sampled as they come
 
 COMPARED_ROWS = (500, 8_000)  # how many rows are compared at once: soon for large moves, later for small ones
 SAMPLED_ROWS = (100, 1_000)  # the same of sampled rows
@@ -123,6 +125,7 @@ class ChangeDetector:
         self._costs = [_Cost() for _ in range(n_filters)]
         self._budget = _Budget()
         self._rate: float | None = None  # of the batch that is out
+        self._owed_rows = 0.0  # that were not sampled yet, for being too few
 
     @property
     def is_sparse(self) -> bool:
@@ -164,7 +167,16 @@ class ChangeDetector:
                 self.phase = DetectionPhase.STEADY
         rate = self.phase.value if self._rate is None else self._rate
         self._budget.settle(observation, rate, self.window_rows)
-        return Advice(self.rate_for(observation.n_rows), tuple(drifts))
+        return Advice(self._in_groups(self.rate_for(observation.n_rows), observation.n_rows), tuple(drifts))
+
+    def _in_groups(self, rate: float, n_rows: int) -> float:
+        """The rate, or none now and more later: a batch with few rows to sample takes nearly as long as one with many."""
+        if self.is_sparse and n_rows >= GROUPED_ROWS:
+            self._owed_rows += rate * n_rows
+            rate = self._owed_rows / n_rows if self._owed_rows >= AT_ONCE else 0.0
+            self._owed_rows = 0.0 if rate else self._owed_rows
+            self._rate = rate
+        return rate
 
     def followed(self, n_filters: int, same: Mapping[int, int]) -> ChangeDetector:
         """For other filters; `same` has the old number of each that was there before.

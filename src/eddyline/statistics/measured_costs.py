@@ -104,8 +104,9 @@ class MeasuredCosts:
         """`declared_s` is what a filter is said to cost before it has run: the same for all, or one for each."""
         self._calls = [_Calls(most_fixed_s) for _ in range(n_filters)]
         self._known_s: list[float | None] = [None] * n_filters
-        self._declared_s = [declared_s] * n_filters if isinstance(declared_s, float) else list(declared_s)
-        assert len(self._declared_s) == n_filters, (declared_s, n_filters)
+        each_s = [declared_s] * n_filters if isinstance(declared_s, float) else declared_s
+        assert len(each_s) == n_filters, (declared_s, n_filters)
+        self._declared_s = [max(LEAST_COST_S, declared) for declared in each_s]
 
     def widened(self, declared_s: Sequence[float]) -> MeasuredCosts:
         """The same of these filters, and more behind them that have not run."""
