@@ -170,6 +170,16 @@ def test_joins_without_expensive_conditions_say_nothing_of_it(engine):
     assert origin(engine)["conditions"] is None
 
 
+def test_once_the_queries_with_expensive_conditions_are_gone_nothing_is_said_of_them(engine):
+    engine.query("SELECT s.sym FROM stocks s JOIN refs r ON s.sym = r.sym WHERE s.price > 5", name="told")
+    dear = engine.query(TEXT)
+    engine.push("stocks", stocks(1_000, 0.05))
+    assert origin(engine)["conditions"] is not None
+    dear.drop()
+    engine.push("stocks", stocks(100, 0.05))
+    assert origin(engine)["conditions"] is None
+
+
 def test_regular_expressions_are_asked_for_each_combination_so_fanout_counts(work):
     """What a function said of a row is remembered, what a pattern said is not."""
     with eddyline.open(None) as engine:

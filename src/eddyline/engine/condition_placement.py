@@ -67,8 +67,11 @@ class ConditionPlacements:
         self, plan: StreamPlan, place: int, choices: ExecutionChoices
     ) -> tuple[StreamPlan, FilterStage] | None:
         """By what rows of an input are wanted: all that is said of it alone, or what is cheap to ask. None: all rows are."""
-        is_after = self._variants.is_dear(plan, place) and self._is_after(plan, place, choices)
-        variant = cheap(place) if is_after else local(place)
+        variant = local(place)
+        if not self._variants.is_dear(plan, place):
+            self._inputs.pop((plan.stream, place), None)
+        elif self._is_after(plan, place, choices):
+            variant = cheap(place)
         if self._variants.wants_all(plan, variant):
             return None
         return self._variants.of(plan, variant), self._filters.of_input(plan.stream, variant)
@@ -179,8 +182,8 @@ class ConditionPlacements:
         known = self._inputs.get(who)
         if known is None:
             return None
-        side = None if choices.placement == BY_COST else {"side": choices.placement}
-        return known.placement.snapshot() | (side or {})
+        chosen = {} if choices.placement == BY_COST else {"side": choices.placement}
+        return known.placement.snapshot() | chosen
 
 
 def _signature(plan: StreamPlan) -> Signature:
