@@ -56,9 +56,13 @@ class PastTables:
         key = stream.name.lower(), before, is_current
         if key not in self._found:
             current = self._current(stream, before)
-            self._found[key] = (
-                current if is_current or current.is_whole else self._past(stream, current, before)
-            )
+            if current is None:
+                current = PastRows(
+                    pa.RecordBatch.from_pylist([], stream.schema), np.empty(0, np.int64), False
+                )
+            elif not is_current and not current.is_whole:
+                current = self._past(stream, current, before)
+            self._found[key] = current
         return self._found[key]
 
     def replaced(self, stream: Stream, committed: CommittedRound) -> frozenset[int]:
@@ -68,13 +72,14 @@ class PastTables:
         keys = self._keys(stream, past.rows)
         return frozenset(n for key, n in zip(keys, past.arrivals.tolist(), strict=True) if key in changed)
 
-    def _current(self, stream: Stream, before: int) -> PastRows:
+    def _current(self, stream: Stream, before: int) -> PastRows | None:
+        """None of a table that has been dropped."""
         name = stream.name.lower()
         with self._rounds.lock:
             self._rounds.check_open()
             tables = self._rounds.flow.tables
-            if name not in tables.tables or self._declared_in(stream) > self._version:  # it was dropped
-                return PastRows(pa.RecordBatch.from_pylist([], stream.schema), np.empty(0, np.int64), False)
+            if name not in tables.tables or self._declared_in(stream) > self._version:
+                return None
             batch = tables.current_rows(name).batch
         places = np.flatnonzero(batch.arrival < before)
         rows = fitted(batch.rows.take(pa.array(places)), stream.schema)
@@ -89,10 +94,10 @@ class PastTables:
         is_whole = True
         try:
             for committed in self._rounds_of(stream):
-                for key, change in self._changes(stream, committed):
-                    if change.arrival >= before:
-                        later.add(key)
-                    elif key in later and key not in known:
+                found = list(self._changes(stream, committed))
+                later |= {key for key, change in found if change.arrival >= before}
+                for key, change in found:
+                    if change.arrival < before and key in later and key not in known:
                         changes.setdefault(key, []).append(change)
                 if (
                     committed.round.first_arrival < before
@@ -107,9 +112,9 @@ class PastTables:
         if not is_whole and stream.time is not None:  # an earlier row may have had a later time
             changes = {}
         latest = [latest_change(each) for each in changes.values()]
-        found = [each for each in latest if each.row is not None]
-        rows = [current.rows, *(each.row for each in found if each.row is not None)]
-        arrivals = np.concatenate([current.arrivals, np.array([each.arrival for each in found], np.int64)])
+        rows = [current.rows, *(each.row for each in latest if each.row is not None)]
+        numbers = [each.arrival for each in latest if each.row is not None]
+        arrivals = np.concatenate([current.arrivals, np.array(numbers, np.int64)])
         return PastRows(pa.concat_batches(rows), arrivals, is_whole)
 
     def _rounds_of(self, stream: Stream, since: int = 0) -> Iterator[CommittedRound]:
