@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eddyline.routing.router import Decision
+from eddyline.routing.decisions import Decision
 
 
 def test_a_decision_is_told_by_the_new_numbers_of_its_filters():

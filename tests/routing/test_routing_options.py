@@ -132,9 +132,8 @@ def test_a_window_smaller_than_what_is_usually_judged_by_is_judged_when_it_is_fu
 def test_options_stay_when_filters_come():
     router = Router("a_greedy", options=RoutingOptions("a_greedy", window=70, slack=0.5))
     router._filters = FilterSet((frozenset({0}),), 1)
-    router.keys, router.classes, router._cores, router._declared_s = ["f"], [frozenset({0})], ["f"], [1e-6]
-    router._costs = router._costs.widened([1e-6])
-    router._follow_costs = router._follow_costs.widened([1e-6])
+    router.keys, router.classes, router._cores = ["f"], [frozenset({0})], ["f"]
+    router._costs.widen([1e-6])
     router._rebuild({})
     assert router.incumbent.settings()["window_rows"] == 70
 

@@ -8,6 +8,7 @@ One file per algorithm. None has a clock or draws chance of its own, so a run re
 
 from eddyline.routing.a_greedy import MIN_FILL, MIN_SUPPORT, SLACK, WINDOW_ROWS, AGreedy
 from eddyline.routing.auto import seconds_on
+from eddyline.routing.decisions import Decision
 from eddyline.routing.dropped_rows import DroppedRows
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.fixed_order import FixedOrder
@@ -42,7 +43,7 @@ from eddyline.routing.predicate_placement import (
     PredicatePlacement,
 )
 from eddyline.routing.random_choice import RandomChoice
-from eddyline.routing.router import POLICIES, UNSAMPLED, Decision, Router
+from eddyline.routing.router import POLICIES, UNSAMPLED, Router
 from eddyline.routing.shared_greedy import SharedGreedy
 from eddyline.routing.sweep import Sweep
 from eddyline.routing.tickets import DECAY, DECAY_ROWS, FLOOR, Tickets

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from eddyline.routing.a_greedy import AGreedy
-from eddyline.routing.auto import KEPT_ROWS, Competition, Switch
+from eddyline.routing.auto import KEPT_ROWS, Competition
+from eddyline.routing.decisions import Decision, why_drifted, why_reordered, why_switched
+from eddyline.routing.filter_costs import FilterCosts
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.fixed_order import FixedOrder
 from eddyline.routing.following import following_policy
@@ -27,7 +29,7 @@ from eddyline.routing.in_order import InOrder
 from eddyline.routing.independent import Independent
 from eddyline.routing.learner import Learner
 from eddyline.routing.local_swaps import LocalSwaps
-from eddyline.routing.options import ADAPTIVE, AUTO, DECLARED, RoutingOptions
+from eddyline.routing.options import ADAPTIVE, AUTO, RoutingOptions
 from eddyline.routing.phased_policy import PhasedPolicy
 from eddyline.routing.policy import (
     BoolMatrix,
@@ -45,15 +47,12 @@ from eddyline.routing.walk_records import (
     Routing,
     WalkRecord,
     moved_bits,
-    priced_record,
     renumbered_record,
 )
 from eddyline.statistics import (
-    LEAST_COST_S,
     BatchObservation,
     ChangeDetector,
     Drift,
-    MeasuredCosts,
     ProfileWindow,
 )
 
@@ -75,7 +74,6 @@ POLICIES: dict[str, type[Learner]] = {
     )
 }
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
-OVERHEAD_S = (1e-7, 5e-7)  # on a row: level by level, and by tree, until it was measured
 SLICED_S = 0.01  # for each filter: forty times what a call takes beside its rows
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
 COST_MOVED, CHARGED_BATCHES = 2.0, 4  # times; and so many batches between two times that all are charged anew
@@ -85,28 +83,6 @@ LATEST = 0.1
 LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
 LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
 HISTORY = 200
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A line of the router's history."""
-
-    round_number: int
-    kind: str  # reordered, switched, drifted, joined
-    policy: str
-    order: tuple[int, ...]
-    why: dict[str, Any]
-
-    def with_numbers(self, new_of: Mapping[int, int]) -> Decision | None:
-        """The same with filters by other numbers; None if it is about one that has none."""
-        named = {word: k for word, k in self.why.items() if word in ("filter", "came", "left")}
-        if not all(k in new_of for k in named.values()):
-            return None
-        why = {**self.why, **{word: new_of[k] for word, k in named.items()}}
-        if isinstance(why.get("before"), list):
-            why["before"] = [new_of[k] for k in why["before"] if k in new_of]
-        order = tuple(new_of[k] for k in self.order if k in new_of)
-        return Decision(self.round_number, self.kind, self.policy, order, why)
 
 
 @dataclass
@@ -138,10 +114,8 @@ class Router:
         self.totals = RouterTotals()
         self.history: deque[Decision] = deque(maxlen=HISTORY)
         self._profile_rate = profile_rate
-        self._is_declared = options.cost_mode == DECLARED
         self._last_filters: tuple[tuple[str, ...], tuple[frozenset[int], ...]] = (), ()  # the last
         self._cores: list[str] = []
-        self._declared_s: list[float] = []
         self._pairs, self._open_rows = np.zeros(0), np.zeros(0)  # by class, decayed
         self._weights: tuple[float, ...] = ()
         self._filters = FilterSet((), 0)
@@ -154,9 +128,7 @@ class Router:
         self._competition = Competition("fixed" if policy == AUTO else policy)
         self._window = ProfileWindow(0)
         self._detector = ChangeDetector(0)
-        self._costs, self._follow_costs = MeasuredCosts(0), MeasuredCosts(0)
-        self._overheads = MeasuredCosts(2, declared_s=OVERHEAD_S)
-        self._row_s: float | None = None  # what filters take on a row, by the last batch
+        self._costs = FilterCosts(options.cost_mode)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
         self._judging_s = (
@@ -209,19 +181,20 @@ class Router:
 
     def is_worth_slicing(self, n_rows: int) -> bool:
         """Whether so many rows take so long that learning in between pays: each slice is a call more for every filter."""
-        return self._row_s is None or n_rows * self._row_s >= SLICED_S * len(self.keys)
+        row_s = self._costs.row_s
+        return row_s is None or n_rows * row_s >= SLICED_S * len(self.keys)
 
     # ----------------------------------------------------------------------------------------- learning
 
     def can_wait(self, record: WalkRecord) -> bool:
         """Whether nothing of a batch is lost if it is learned from later, together with others: no row of it was sampled."""
         is_met = record.keys == tuple(self.keys) and record.classes == tuple(self.classes)
-        return is_met and not record.n_sampled and not self.is_learning and not self._is_declared
+        return is_met and not record.n_sampled and not self.is_learning and not self._costs.is_declared
 
     def note(self, record: WalkRecord) -> None:
         """Count and time a batch that can wait."""
         self._count(record)
-        self._time(record)
+        self._costs.add(record)
 
     def learn(self, record: WalkRecord, round_number: int, *, is_noted: bool = False) -> list[Decision]:
         """Take in the record of a batch, or of several that were noted; returns the new decisions."""
@@ -232,19 +205,18 @@ class Router:
             record = renumbered_record(record, self.keys, self.classes)
         if not is_noted:
             self._count(record)
-        if self._is_declared:
-            record = priced_record(record, OVERHEAD_S[record.is_tree])
+        record = self._costs.priced(record)
         if not is_noted:
-            self._time(record)
+            self._costs.add(record)
         self._weigh(record)
         profile = Profile(record.dropped_mask, record.known_mask, record.open_classes)
         if (not self._has_choice or self._profile_rate == 0.0) and not record.n_sampled:
-            self._learn(profile, self._statistics_after(record))
+            self._learn(profile, self._costs.statistics_after(record))
             self.history.extend(decisions)
             return decisions
         drifts = self._watch(record, profile)
-        statistics = self._statistics_after(record)
-        decisions += [self._drift_decision(round_number, drift) for drift in drifts]
+        statistics = self._costs.statistics_after(record)
+        decisions += [self._decision(round_number, "drifted", why_drifted(drift)) for drift in drifts]
         if any(drift.what == "pass rate" for drift in drifts):
             self._window.forget()
             self._restart_competition(statistics)
@@ -274,7 +246,7 @@ class Router:
                 piece, statistics, round_number, first + len(piece) - max(first, n - n_judged)
             )
             changes = self._learn(piece, statistics)
-            decisions += [self._reorder_decision(round_number, change) for change in changes]
+            decisions += [self._decision(round_number, "reordered", why_reordered(each)) for each in changes]
         return decisions
 
     def _affordable(self, record: WalkRecord) -> int:
@@ -292,12 +264,15 @@ class Router:
         """Let those that compete be charged for sampled rows."""
         if self.policy_name != AUTO or most <= 0:
             return []
-        overhead_s = OVERHEAD_S if self._is_declared else self._overheads.cost_s.tolist()
         overheads = {
-            name: overhead_s[not isinstance(policy, InOrder)] for name, policy in self._candidates.items()
+            name: self._costs.overhead_s(is_tree=not isinstance(policy, InOrder))
+            for name, policy in self._candidates.items()
         }
         switch = self._competition.score(self._candidates, profile, statistics, overheads, most=most)
-        return [] if switch is None else [self._switch_decision(round_number, switch)]
+        if switch is None:
+            return []
+        self._generation += 1
+        return [self._decision(round_number, "switched", why_switched(switch))]
 
     def _have_costs_moved(self, statistics: Statistics) -> bool:
         """Whether some filter costs twice or half as much as when candidates were last charged, as the others go."""
@@ -333,7 +308,6 @@ class Router:
             place_of[record.keys[number]] = len(self.keys)
             self.keys.append(record.keys[number])
             self._cores.append(record.cores[number])
-            self._declared_s.append(record.declared_s[number])
         mine = [place_of[key] for key in record.keys]
         known = set(self.classes)
         new_classes = [
@@ -345,19 +319,10 @@ class Router:
         if not came and not new_classes:
             return []
         if came:
-            self._costs = self._costs.widened(self._declared_s)
-            self._follow_costs = self._follow_costs.widened([LEAST_COST_S] * len(self.keys))
+            self._costs.widen([record.declared_s[number] for number in came])
             self._widen_window(n_before)
         self._rebuild({k: k for k in range(n_before)})
-        return [
-            Decision(
-                round_number,
-                "joined",
-                self.incumbent.name,
-                self.incumbent.current_order,
-                {"filters": len(came)},
-            )
-        ]
+        return [self._decision(round_number, "joined", {"filters": len(came)})]
 
     def _weigh(self, record: WalkRecord) -> None:
         """How many queries a class represents on a row on which it is open, to a power of two."""
@@ -398,8 +363,7 @@ class Router:
         )
         self.keys = [self.keys[k] for k in stay]
         self._cores = [self._cores[k] for k in stay]
-        self._declared_s = [self._declared_s[k] for k in stay]
-        self._costs, self._follow_costs = self._costs.narrowed(stay), self._follow_costs.narrowed(stay)
+        self._costs.keep(stay)
         old = self._window.rows()
         still_open = [moved_bits(each, places) for each in old.open_classes]
         same = dict(enumerate(stay))
@@ -428,7 +392,7 @@ class Router:
         first: dict[str, int] = {}
         cores = tuple(first.setdefault(core, k) for k, core in enumerate(self._cores))
         self._filters = FilterSet(tuple(self.classes), len(self.keys), weights, cores)
-        statistics = self._statistics()
+        statistics = self._costs.statistics()
         self._candidates = {
             name: following_policy(policy, self._filters, same, statistics)
             for name, policy in self._candidates.items()
@@ -452,25 +416,6 @@ class Router:
             totals.asked_rows[key] = totals.asked_rows.get(key, 0) + n
         totals.pairs += [0] * (len(record.n_pairs) - len(totals.pairs))
         totals.pairs = [before + n for before, n in zip(totals.pairs, record.n_pairs.tolist(), strict=True)]
-        self._overheads.add(int(record.is_tree), record.n_rows, record.overhead_s)
-
-    def _time(self, record: WalkRecord) -> None:
-        first_asked = record.asked_rows - record.follow_rows
-        first_s = record.seconds - record.follow_seconds
-        for k in range(len(self.keys)):
-            self._costs.add(k, int(first_asked[k]), float(first_s[k]), n_calls=int(record.n_calls[k]))
-            self._follow_costs.add(k, int(record.follow_rows[k]), float(record.follow_seconds[k]))
-
-    def _statistics_after(self, record: WalkRecord) -> Statistics:
-        statistics = self._statistics()
-        self._row_s = float(record.asked_rows @ statistics.cost_s) / max(1, record.n_rows)
-        return statistics
-
-    def _statistics(self) -> Statistics:
-        cost_s = (
-            np.maximum(np.array(self._declared_s), LEAST_COST_S) if self._is_declared else self._costs.cost_s
-        )
-        return Statistics(cost_s, np.minimum(self._follow_costs.cost_s, cost_s))
 
     def _watch(self, record: WalkRecord, profile: Profile) -> tuple[Drift, ...]:
         first_asked = record.asked_rows - record.follow_rows
@@ -499,36 +444,11 @@ class Router:
     # ----------------------------------------------------------------------------------------- telling
 
     def _decision(self, round_number: int, kind: str, why: dict[str, Any]) -> Decision:
-        return Decision(round_number, kind, self.incumbent.name, self.incumbent.current_order, why)
-
-    def _drift_decision(self, round_number: int, drift: Drift) -> Decision:
-        why = {"filter": drift.filter, "what": drift.what, "before": drift.before, "after": drift.after}
-        return self._decision(round_number, "drifted", why)
-
-    def _switch_decision(self, round_number: int, switch: Switch) -> Decision:
-        self._generation += 1
-        why = {
-            "before": switch.before,
-            "after": switch.after,
-            "before_s": switch.before_s,
-            "after_s": switch.after_s,
-        }
-        return self._decision(round_number, "switched", why)
-
-    def _reorder_decision(self, round_number: int, change: OrderChange) -> Decision:
-        why = {
-            "at": change.at,
-            "came": change.entering_filter,
-            "left": change.displaced_filter,
-            "ratio_came": change.entering_ratio,
-            "ratio_left": change.displaced_ratio,
-            "before": list(change.before),
-        }
-        return self._decision(round_number, "reordered", why)
+        return Decision.of(self.incumbent, round_number, kind, why)
 
     def snapshot(self) -> dict[str, Any]:
         """Everything there is to say, ready for JSON; filters by number, their keys beside."""
-        statistics = self._statistics()
+        statistics = self._costs.statistics()
         rows = self._window.rows()
         return {
             "policy": self.policy_name,
@@ -556,16 +476,7 @@ class Router:
             "seconds": self.totals.seconds,
             "extra_s": self.totals.extra_s,
             "overhead_s": self.totals.overhead_s,
-            "history": [
-                {
-                    "round": each.round_number,
-                    "kind": each.kind,
-                    "policy": each.policy,
-                    "order": list(each.order),
-                    **each.why,
-                }
-                for each in self.history
-            ],
+            "history": [each.document() for each in self.history],
         }
 
     def sampled_rows(self) -> Profile:
@@ -579,7 +490,7 @@ class Router:
 
     @property
     def statistics(self) -> Statistics:
-        return self._statistics()
+        return self._costs.statistics()
 
     def check(self) -> None:
         for policy in self._candidates.values():
