@@ -46,12 +46,14 @@ class Work:
 @pytest.fixture
 def work() -> Work:
     work = Work()
+    declare_function(work, None)
+    return work
 
-    @eddyline.udf(returns="double", takes=("double",), version=str(id(work)))
+
+def declare_function(work: Work, cost_s: float | None) -> None:
+    @eddyline.udf(returns="double", takes=("double",), cost=cost_s, version=str(id(work)))
     def dear(prices: pa.Array) -> pa.Array:
         return work.take(prices)
-
-    return work
 
 
 @pytest.fixture
@@ -141,6 +143,7 @@ def test_a_function_that_costs_nothing_is_asked_first(engine, work):
 
 
 def test_where_it_is_asked_and_why_is_in_explain(engine, work):
+    declare_function(work, work.cost_s)  # what is measured is believed after more rounds
     engine.query(TEXT, name="told")
     engine.push("stocks", stocks(1_000, 0.05))
     facts = origin(engine)["conditions"]
@@ -155,6 +158,7 @@ def test_where_it_is_asked_and_why_is_in_explain(engine, work):
 
 
 def test_a_change_is_an_event_with_its_figures(engine, work):
+    declare_function(work, work.cost_s)
     engine.query(TEXT, name="told")
     heard = moves(engine)
     engine.push("stocks", stocks(1_000, 0.05))

@@ -8,7 +8,8 @@ import pytest
 
 import eddyline
 from eddyline.errors import UnsupportedError
-from tests.engine.test_table_views_oracle import PLACES, VIEWS, Life, found, opened, results
+from tests.engine.test_table_views_oracle import VIEWS, Life, declare
+from tests.lives_of_tables import PLACES, found, opened_in
 
 TABLE_QUERIES = {
     "plain": "SELECT id, k FROM a WHERE k NOT IN (SELECT k FROM b)",
@@ -32,14 +33,14 @@ STREAM_QUERIES = {
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_not_in_a_query_is_what_another_engine_finds(tmp_path, place, seed):
     life, expected = Life(seed), Counter[str]()
-    engine = opened(tmp_path, place)
+    engine = opened_in(tmp_path, place, declare)
     for name, text in (VIEWS | TABLE_QUERIES | STREAM_QUERIES).items():
         engine.query(text, name=name)
     of_streams = {name: Counter() for name in STREAM_QUERIES}
     for number in range(24):
         if number == 12:
             engine.close()
-            engine = opened(tmp_path, place)
+            engine = opened_in(tmp_path, place, declare)
         rows = life.round()
         if rows.get("s"):
             for name, answer in life.answers(STREAM_QUERIES, rows["s"]).items():
@@ -50,7 +51,7 @@ def test_what_is_not_in_a_query_is_what_another_engine_finds(tmp_path, place, se
             assert found(engine, name) == answer, (number, name)
             expected[name] += len(answer)
     assert all(expected[name] for name in TABLE_QUERIES | STREAM_QUERIES)
-    assert any(result.change == "delete" for result in results(engine, "plain"))
+    assert any(result.change == "delete" for result in engine.get("plain").latest(100_000))
     engine.close()
 
 

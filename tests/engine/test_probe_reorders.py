@@ -21,12 +21,12 @@ def opened(policy: str) -> eddyline.Engine:
 
 
 def run_rounds(engine: eddyline.Engine) -> list[ProbesReordered]:
-    """Every row of a has a partner in b, half of them in c, and one in ten in d."""
+    """Every row of a has a partner in b, half of them in c, and one in ten in d, whether it has one in c or not."""
     heard: list[ProbesReordered] = []
     engine.on_event(lambda event: heard.append(event) if isinstance(event, ProbesReordered) else None)
     engine.query(STAR, name="star")
     engine.push({"b": [(0,)], "c": [(0,)], "d": [(0,)]})
-    rows = [(0, n % 2, n % 10) for n in range(2000)]
+    rows = [(0, n // 10 % 2, n % 10) for n in range(2000)]
     for _ in range(12):
         engine.push("a", rows)
     return heard

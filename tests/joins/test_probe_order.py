@@ -134,7 +134,7 @@ def test_a_greedy_finds_the_order_and_finds_it_again_after_a_drift():
 
 def test_a_greedy_samples_less_once_it_knows():
     order = ProbeOrder(STAR, "a_greedy", seed=1)
-    assert order.sample(2000) == 200
+    assert order.sample(2000) == 300
     run(order, [matches(seed, 2000, 1, 0.9, 0.2, 0.5) for seed in range(60)])
     assert order.sample(2000) <= 5
 

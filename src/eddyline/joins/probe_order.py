@@ -70,6 +70,7 @@ SAMPLING = frozenset({A_GREEDY, "independent", "local_swaps", "sweep"})
 OWN_POLICIES = SAMPLING | {"fixed", "random", "tickets"}
 CLEAR = 2.0  # times better than any other that may be next: beyond what a few hundred sampled rows get wrong
 MOST_FIXED_S = 1e-4  # of a probe, whatever its rows
+DENSE_ROWS = 300  # sampled at first and after a change: fewer leave doubt about probes that few rows reach
 RATE_ROWS = 10_000  # entered rows after which the share that passed counts a half
 
 IntVector = npt.NDArray[np.int64]
@@ -188,7 +189,7 @@ class ProbeOrder:
         self._costs = MeasuredCosts(len(tree), most_fixed_s=MOST_FIXED_S)
         self._tickets = np.full(len(tree), FLOOR)
         self._window = DroppedRows(len(tree), window_rows)
-        self._detector = ChangeDetector(len(self._others), window_rows=window_rows)
+        self._detector = ChangeDetector(len(self._others), window_rows=window_rows, dense_rows=DENSE_ROWS)
         self._n_profiled = 0  # since the last batch was counted
         self._changes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         self._examined_place = 0  # that Sweep looked at last

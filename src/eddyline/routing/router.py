@@ -75,6 +75,7 @@ POLICIES: dict[str, type[Learner]] = {
 }
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
 SLICED_S = 0.01  # for each filter: forty times what a call takes beside its rows
+SAMPLING_SHARE = 0.02  # of the seconds of filters
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
 COST_MOVED, CHARGED_BATCHES = 2.0, 4  # times; and so many batches between two times that all are charged anew
 JUDGING_SHARE = 0.01  # of the seconds of filters
@@ -127,7 +128,7 @@ class Router:
         }
         self._competition = Competition("fixed" if policy == AUTO else policy)
         self._window = ProfileWindow(0)
-        self._detector = ChangeDetector(0)
+        self._detector = ChangeDetector(0, budget=SAMPLING_SHARE)
         self._costs = FilterCosts(options.cost_mode)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled

@@ -246,7 +246,7 @@ class JoinsAnswer(Document):
     signatures: list[dict[str, Any]] = Field(
         description="Joins that several queries may share, each executed once."
     )
-    choices: dict[str, float | dict[str, float]] = Field(
+    choices: dict[str, float | str | dict[str, float]] = Field(
         description="How rounds are executed: sizes of tasks, from how many rows on workers join, which structures serve queries."
     )
     history: list[dict[str, Any]] = Field(

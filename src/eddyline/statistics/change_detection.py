@@ -33,7 +33,7 @@ STEADY_RATE = 0.002  # then profiling eight filters of 50 ns each costs 2 to 3 %
 FILLING_RATE = 0.01  # the paper's
 DENSE_RATE = 0.2
 DENSE_ROWS = 200
-BUDGET = 0.02  # extra seconds by useful seconds
+BUDGET = 0.05  # extra seconds by useful seconds, if nothing else is said
 TRICKLE = 1 / 20  # of the steady rate
 AT_ONCE = 20  # rows to sample together: a call has a price of its own
 GROUPED_ROWS = 1_500  # of a batch: of smaller ones few are sampled as they come
@@ -116,14 +116,21 @@ class ChangeDetector:
     the first hundred rows filters that stand deep are still placed by chance, and it takes some more to see which policy is best.
     """
 
-    def __init__(self, n_filters: int, *, window_rows: int = 1000, dense_rows: int = DENSE_ROWS) -> None:
+    def __init__(
+        self,
+        n_filters: int,
+        *,
+        window_rows: int = 1000,
+        dense_rows: int = DENSE_ROWS,
+        budget: float = BUDGET,
+    ) -> None:
         self.phase = DetectionPhase.DENSE  # nothing is known yet
         self.window_rows = window_rows
         self.dense_rows = dense_rows
         self._n_profiled = 0  # since the last drift
         self._shares = [_Shares() for _ in range(n_filters)]
         self._costs = [_Cost() for _ in range(n_filters)]
-        self._budget = _Budget()
+        self._budget = _Budget(budget)
         self._rate: float | None = None  # of the batch that is out
         self._owed_rows = 0.0  # that were not sampled yet, for being too few
 
@@ -282,7 +289,8 @@ class _Cost:
 class _Budget:
     """Seconds that sampling may take."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: float) -> None:
+        self._share = share  # of the useful ones
         self._saved_s = 0.0
         self._extra_s = 0.0  # on a sampled row
         self._useful_s = 0.0  # on any row
@@ -290,12 +298,12 @@ class _Budget:
     def settle(self, observation: BatchObservation, rate: float, window_rows: int) -> None:
         """A batch has earned and spent; what is saved is at most the price of a window."""
         self._extra_s, self._useful_s = observation.extra_s, observation.useful_s
-        self._saved_s += observation.n_rows * (BUDGET * self._useful_s - rate * self._extra_s)
+        self._saved_s += observation.n_rows * (self._share * self._useful_s - rate * self._extra_s)
         self._saved_s = min(self._saved_s, window_rows * self._extra_s)
 
     def affordable(self, rate: float, n_rows: int, n_lent: int) -> float:
         """The rate, or what the budget allows of it on a batch of so many rows; the price of `n_lent` sampled ones is lent."""
         if self._extra_s <= 0 or n_rows == 0:
             return rate
-        allowed = (BUDGET * self._useful_s + self._saved_s / n_rows) / self._extra_s + n_lent / n_rows
+        allowed = (self._share * self._useful_s + self._saved_s / n_rows) / self._extra_s + n_lent / n_rows
         return min(rate, max(allowed, TRICKLE * STEADY_RATE))
