@@ -26,26 +26,9 @@ def departure(
     occurrences: Occurrences,
     result_id: str,
 ) -> dict[str, Any]:
-    """The entries of a receipt that say what made its rows leave, and what kind of result they left. Raises ReceiptError."""
-    shapes = list(written.reading.shapes())
-    return {
-        "changes": _changes(rounds, round_, written, branch, components, occurrences, result_id),
-        "is_set": any(shape.is_counted for shape in shapes),
-        **({"is_outer": True} if any(map(_is_outer, shapes)) else {}),
-    }
-
-
-def _changes(
-    rounds: RoundEngine,
-    round_: Round,
-    written: WrittenOut,
-    branch: int,
-    components: Sequence[int],
-    occurrences: Occurrences,
-    result_id: str,
-) -> list[dict[str, Any]]:
-    """What a round left in place of the rows of a result that left a table: by input, the newer row, or none where it was
-    deleted; and where an outer join had found none, a row that matches now."""
+    """The entries of a receipt that say what made its rows leave, and what kind of result they left: what the round left in
+    their place, by input, the newer row, or none where it was deleted; and where an outer join had found none, a row that matches
+    now. Raises ReceiptError."""
     known = ComponentRows(rounds)
     found: dict[int, dict[str, Any]] = {}
     newer: dict[int, int] = {}
@@ -75,7 +58,12 @@ def _changes(
         raise ReceiptError(
             f"what made the row of result {result_id} leave is not among the rows of round {round_.number} any more"
         )
-    return [found[number] for number in sorted(found)]
+    shapes = list(written.reading.shapes())
+    return {
+        "changes": [found[number] for number in sorted(found)],
+        "is_set": any(shape.is_counted for shape in shapes),
+        **({"is_outer": True} if any(map(_is_outer, shapes)) else {}),
+    }
 
 
 def _change(entry: BaseInput, arrival: int, row: pa.RecordBatch, *, is_delete: bool) -> dict[str, Any]:
