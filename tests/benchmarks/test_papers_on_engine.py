@@ -15,6 +15,8 @@ from benchmarks.harness import ROOT, Benchmark, Claim, is_held, name_of
 from benchmarks.papers._pushed import CountedEngine, declared
 from benchmarks.papers.cacq import routing, sources, ticket_adaptation
 from benchmarks.papers.filter_ordering import adaptivity, overhead, tables, traps, unequal_costs
+from benchmarks.papers.filter_ordering.simulated_traps import VALUES, independence_trap
+from benchmarks.papers.filter_ordering.traps import settled
 from benchmarks.papers.shared_filters import adaptivity_gap, sharing
 from benchmarks.papers.shared_filters._instances import gap
 
@@ -102,6 +104,13 @@ def test_few_rows_of_dear_functions_go_by_their_answers_to_the_end():
         made = counted.push(passes[8_000:], push_rows=20)
     n_needed = int(passes[8_000:, :6].sum())  # a dear function for each group whose free one is true
     assert n_needed <= made.needed[:, 6:].sum() <= 1.02 * n_needed
+
+
+@pytest.mark.parametrize(("policy", "calls"), [("a_greedy", 1.49), ("independent", 2.47)])
+def test_a_policy_alone_learns_from_a_push_as_a_whole(policy, calls):
+    """Rows come in the order of their values: by a part of a push policies would be misled."""
+    pushed = settled(policy, independence_trap(4), cycles=30)
+    assert pushed.from_row(29 * len(VALUES)).needed_cost() == pytest.approx(calls)
 
 
 def test_a_plan_that_learns_gives_the_results_of_a_fixed_one():

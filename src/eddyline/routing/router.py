@@ -237,10 +237,10 @@ class Router:
     ) -> list[Decision]:
         """Let candidates be charged for sampled rows, the newest `n_judged` of them, and learn from all.
 
-        Of many rows a few at a time: what was learned from the first ones is judged by the rest.
+        Where candidates compete, of many rows a few at a time: what was learned from the first ones is judged by the rest.
         """
         decisions, n = [], len(profile)
-        size = max(PIECE_ROWS, -(-n // PIECES))
+        size = max(PIECE_ROWS, -(-n // PIECES)) if self.policy_name == AUTO else max(1, n)
         for first in range(0, max(1, n), size):
             piece = profile.part(first, first + size)
             decisions += self._judge(
