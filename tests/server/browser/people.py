@@ -18,7 +18,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    Route,
+    expect,
+)
 
 WAIT_MS = 20_000  # until something that must come has come; nothing waits so long if it works
 COLUMNS = "sym STRING, sector STRING, price DOUBLE, qty INT, ts TIMESTAMP"
@@ -39,6 +48,22 @@ def chromium(driver: Playwright) -> str | None:
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     places = (*_PLACES, driver.chromium.executable_path)
     return found or next((place for place in places if Path(place).exists()), None)
+
+
+@contextlib.contextmanager
+def unanswered(page: Page, asked: str | re.Pattern[str]) -> Iterator[None]:
+    """Requests for what is asked are not answered before the end of the block, whenever they come."""
+    held: list[Route] = []
+    is_held = True
+
+    def hold(route: Route) -> None:
+        held.append(route) if is_held else route.continue_()
+
+    page.route(asked, hold)
+    yield
+    is_held = False
+    for route in held:
+        route.continue_()
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Locator, expect
 
-from tests.server.browser.people import Person, somebody
+from tests.server.browser.people import Person, somebody, unanswered
 
 
 @pytest.fixture
@@ -60,19 +60,10 @@ def test_open_alerts_are_grouped_by_rule_the_gravest_first_and_the_badge_counts_
 )
 def test_loading_is_not_an_empty_list(alarmed, view, asked, while_loading, empty, found):
     number = alarmed.add("new", "price < 0")
-    held: list[Route] = []
-    is_held = True
-
-    def hold(route: Route) -> None:
-        held.append(route) if is_held else route.continue_()
-
-    alarmed.page.route(re.compile(rf"/api/v1/.*{re.escape(asked)}"), hold)
-    alarmed.go(view.format(f"q{number}"))
-    expect(alarmed.page.get_by_text(while_loading).first).to_be_visible()
-    expect(alarmed.page.get_by_text(empty)).to_have_count(0)
-    is_held = False
-    for route in held:
-        route.continue_()
+    with unanswered(alarmed.page, re.compile(rf"/api/v1/.*{re.escape(asked)}")):
+        alarmed.go(view.format(f"q{number}"))
+        expect(alarmed.page.get_by_text(while_loading).first).to_be_visible()
+        expect(alarmed.page.get_by_text(empty)).to_have_count(0)
     expect(alarmed.page.get_by_text(found).first).to_be_visible()
 
 

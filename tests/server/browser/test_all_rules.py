@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.server.browser.people import Person, somebody
+from tests.server.browser.people import Person, somebody, unanswered
 
 
 def names(anna: Person) -> list[str]:
@@ -163,21 +163,16 @@ def test_a_rule_is_found_by_the_value_of_a_parameter(anna):
 def test_loading_is_not_the_same_as_nothing(anna):
     number = anna.add("cheap", "price < 10")
     page = anna.page
-    held = []
-    page.route("**/api/v1/queries?*fold*", lambda route: held.append(route))
-    page.route("**/results?*", lambda route: held.append(route))
-    page.goto(f"{anna.server.url}/#/rules")
-    expect(page.locator("main")).to_contain_text("Loading the rules")
-    expect(page.locator(".tile.all .tile-count")).to_have_text("–")
-    expect(page.locator("main")).not_to_contain_text("No rule")
-    held.pop().continue_()
-    page.unroute("**/api/v1/queries?*fold*")
+    with unanswered(page, "**/api/v1/queries?*fold*"):
+        page.goto(f"{anna.server.url}/#/rules")
+        expect(page.locator("main")).to_contain_text("Loading the rules")
+        expect(page.locator(".tile.all .tile-count")).to_have_text("–")
+        expect(page.locator("main")).not_to_contain_text("No rule")
     expect(page.locator(".rule")).to_have_count(1)
-    anna.go(f"rules/q{number}")
-    expect(page.get_by_text("Loading results")).to_be_visible()
-    expect(page.locator("main")).not_to_contain_text("No result yet")
-    held.pop().continue_()
-    page.unroute("**/results?*")
+    with unanswered(page, "**/results?*"):
+        anna.go(f"rules/q{number}")
+        expect(page.get_by_text("Loading results")).to_be_visible()
+        expect(page.locator("main")).not_to_contain_text("No result yet")
     expect(page.get_by_text("No result yet")).to_be_visible()
 
 
