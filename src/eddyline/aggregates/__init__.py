@@ -1,0 +1,5 @@
+"""Aggregates: groups, windows, sessions, frames and absences, shared by all queries of a class.
+
+Enter rows of a class in a round (`ClassRows`), leave entries as they were and as they are (`EntryChanges`), or rows with values
+over their frames. What a round does is held apart until it commits.
+"""
