@@ -3,3 +3,8 @@
 Enter rows of a class in a round (`ClassRows`), leave entries as they were and as they are (`EntryChanges`), or rows with values
 over their frames. What a round does is held apart until it commits.
 """
+
+from eddyline.aggregates.rows import ClassRows, EntryChanges
+from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
+
+__all__ = ["GONE", "ClassRows", "EntryChanges", "Reader", "RoundTime", "Structure"]

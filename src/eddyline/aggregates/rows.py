@@ -1,4 +1,4 @@
-"""Rows of a class on their way into aggregates, and what comes out: entries as they were before a round and as they are after it."""
+"""Rows of a class on their way into aggregates, and what comes out: entries as they were before a round, and after it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class EntryChanges:
     """
 
     epoch: int
-    columns: pa.RecordBatch  # keys, window, aggregates by name, and those that can overflow with OVERFLOW behind
+    columns: (
+        pa.RecordBatch
+    )  # keys, window, aggregates by name, and those that can overflow with OVERFLOW behind
     is_after: Mask  # by row: as it is after the round
     entry: Ints  # by row: the same for both rows of one entry, ascending
     reason: str = ""  # "closed", "forgotten": why rows have left, if it is not rows; a closed entry is not told as a change
