@@ -47,6 +47,7 @@ from eddyline.engine.join_visibility import (
 )
 from eddyline.engine.letters import pair_letter
 from eddyline.engine.multiplicities import CountedMatches, Multiplicities
+from eddyline.engine.net_answers import net_of
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.update_images import grouped_images_in, images_in, with_images, with_images_in
 from eddyline.engine.view_rows import ViewRows, together
@@ -346,12 +347,16 @@ class Walk:
         """What of it the queries see."""
         if derived.without is not None and len(derived.without):
             output = without(output, derived.without)
+        if derived.among is not None:
+            output = only(output, derived.among)
         if derived.only is not None:
             output = only(output, derived.only)
         elif derived.versions is not None:
             first = relation.first_versions
             assert first is not None, f"{derived.relation} has rows of several versions"
             output = visible(output, derived.versions, first)
+        if derived.is_net:
+            output = net_of(output, derived.preimages)
         if derived.unmatched is not None:
             return self._decided(relation, derived.unmatched, output)
         return output if derived.repeated is None else once(output, derived.repeated)

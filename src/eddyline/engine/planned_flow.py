@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from eddyline.batch import QueryIds
+from eddyline.engine.aggregate_plans import NO_AGGREGATES, PlannedAggregates
 from eddyline.engine.counted_relations import CountedRelations
 from eddyline.engine.join_visibility import FirstVersions
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews
@@ -50,6 +51,7 @@ class PlannedFlow:
     incarnations: dict[str, int]  # how often a stream of a name was dropped
     joins: PlannedJoins
     views: PlannedViews = NO_VIEWS
+    aggregates: PlannedAggregates = NO_AGGREGATES
     silent_views: frozenset[int] = frozenset()  # queries of views that are paused: only readers get rows
     tables: PlannedTables = NO_TABLES
     counted: CountedRelations = NO_COUNTS
@@ -69,6 +71,10 @@ class PlannedFlow:
         """The views over tables that joins look up, as far as they are not suspended."""
         views = self.views.by_name
         return {name: views[name] for name in self.joins.plan.view_names if name in views}
+
+    def is_operator_input(self, view: str) -> bool:
+        """Whether a join or an aggregation reads the rows of a view."""
+        return view in self.joins.plan.inputs or view in self.aggregates.classes
 
     def task_views(self, name: str) -> TaskViews | None:
         """The views over a stream whose rows tasks find; None if there are none."""

@@ -17,6 +17,14 @@ import pyarrow as pa
 WINDOW = "window"  # the column of a window: STRUCT<start, end>
 OVERFLOW = "#overflow"  # behind the name of an aggregate: whether its value does not fit its type
 
+RUNNING, WINDOWS, SESSIONS, TEMPORAL, OVER = (
+    "running",
+    "windows",
+    "sessions",
+    "temporal filters",
+    "over",
+)  # kinds
+
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
@@ -99,6 +107,17 @@ class Aggregation:
     keep_us: int | None = None  # how long groups stay without rows; None: for ever
     bounds: tuple[TemporalBound, ...] = ()
     reads_table: bool = False  # rows of the class come and go
+
+    @property
+    def kind(self) -> str:
+        """The kind of structure that has its rows."""
+        if self.is_over:
+            return OVER
+        if self.bounds:
+            return TEMPORAL
+        if self.window is None:
+            return RUNNING
+        return WINDOWS if isinstance(self.window, TimeWindow) else SESSIONS
 
     @property
     def is_table(self) -> bool:

@@ -1,0 +1,216 @@
+"""The aggregates of the driver: the rows of each class go into its structures, and what these make are rows of relations.
+
+An aggregation is a table, whose entries change, or gives rows that stay: windows that have closed, and rows with values over their
+frames. Queries of different age see different rows of a class, so each epoch has entries of its own (aggregates/structure.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.aggregates import ClassRows, EntryChanges, Reader, RoundTime, Structure, structure_of
+from eddyline.batch import QueryIds, TupleBatch
+from eddyline.catalog import ListedFile
+from eddyline.engine.aggregate_files import AggregateFiles, Form
+from eddyline.engine.aggregate_plans import NO_AGGREGATES, PlannedAggregation
+from eddyline.engine.identities import of_columns
+from eddyline.engine.join_visibility import queries_of
+from eddyline.engine.operator_states import OperatorState, RoundEnd
+from eddyline.engine.planned_flow import PlannedFlow
+from eddyline.model import WINDOW, Aggregation, ExecutionChoices, Round
+from eddyline.operators import (
+    ArrivedRows,
+    Derived,
+    DerivedNumbers,
+    Operator,
+    RoundProgress,
+    Share,
+    StatelessOperator,
+    WantedMasks,
+)
+
+
+class KeptAggregates(OperatorState):
+    """The structures of all classes, by class and kind."""
+
+    def __init__(self, unanswered: Callable[[str], QueryIds], files: AggregateFiles | None) -> None:
+        """`unanswered` are the queries of a relation that get a first answer in the running round. Without `files` nothing
+        outlives the process."""
+        self._unanswered = unanswered
+        self._files = files
+        self._structures: dict[Form, Structure] = {}
+        self._planned = NO_AGGREGATES  # of the running round
+        self._numbers = DerivedNumbers(0)
+        self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
+        self._before: RoundProgress | None = None
+
+    def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
+        forms: dict[Form, list[Reader]] = {}
+        for each in planned.aggregates.by_name.values():
+            forms.setdefault(form_of(each.aggregation), []).append(each.reader)
+        self._structures = {form: self._structures.get(form) or structure_of(form[1]) for form in forms}
+        for form, structure in self._structures.items():
+            structure.build(forms[form])
+
+    def begin(
+        self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
+    ) -> Sequence[Operator]:
+        self._planned, self._numbers, self._rows = planned.aggregates, numbers, {}
+        levels: dict[int, set[str]] = {}
+        for name, level in planned.views.aggregation_levels.items():
+            levels.setdefault(level - 1, set()).add(self._planned.by_name[name].aggregation.rows.lower())
+        return [AggregateLevel(self, sorted(names), level) for level, names in sorted(levels.items())]
+
+    def take(self, name: str, rows: ArrivedRows | None, before: RoundProgress) -> None:
+        """The rows of a class are complete."""
+        self._before = before
+        if rows is not None:
+            self._rows[name] = rows
+
+    def derive(self, name: str, after: RoundProgress, round_: Round) -> Iterator[Derived]:
+        """What the round makes of the rows of a class."""
+        assert self._before is not None
+        watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
+        time = RoundTime(round_.now_us, *watermarks)
+        readers = self._planned.classes[name]
+        for form in sorted({form_of(each.aggregation) for each in readers}):
+            rows = self._class_rows(name, round_.version, readers)
+            for aggregation, changes in self._structures[form].push(rows, time):
+                planned = self._planned.by_name[aggregation.name.lower()]
+                if changes.columns.num_rows and not changes.reason:
+                    yield self._changed(planned, changes)
+        for planned in readers:
+            yield from self._answers(planned)
+
+    def _class_rows(self, name: str, version: int, readers: Sequence[PlannedAggregation]) -> ClassRows:
+        rows = self._rows.get(name)
+        if rows is None:
+            none = np.empty(0, np.int64)
+            columns = pa.RecordBatch.from_arrays([], names=[])
+            return ClassRows(columns, none, none, none.astype(np.int8), none.astype(bool), none)
+        epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
+        newest = epochs[np.searchsorted(epochs, version, side="right") - 1]
+        batch = rows.batch
+        epoch = np.full(len(batch), newest, np.int64)
+        return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
+
+    def _changed(self, planned: PlannedAggregation, changes: EntryChanges) -> Derived:
+        """Entries that changed, for the queries that see them and have had an answer before."""
+        name = planned.aggregation.name
+        is_before = ~changes.is_after
+        images = is_before[:-1] & changes.is_after[1:] & (changes.entry[:-1] == changes.entry[1:])
+        sign = np.where(changes.is_after, 1, -1).astype(np.int8)
+        without = queries_of(self._unanswered(name)) if planned.aggregation.is_table else None
+        return Derived(
+            name.lower(),
+            self._batch(name, changes.columns, sign),
+            phase=1,
+            among=planned.ids_of(changes.epoch),
+            without=without,
+            preimages=np.flatnonzero(images),
+            identity=of_columns(changes.columns, identity_columns(planned.aggregation)),
+            is_net=True,
+        )
+
+    def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
+        """First answers: all entries as they are after the round."""
+        aggregation = planned.aggregation
+        if not aggregation.is_table:
+            return
+        ids = self._unanswered(aggregation.name)
+        for epoch, mine in planned.epochs_of(np.sort(ids)).items():
+            columns = self._structures[form_of(aggregation)].current(aggregation, epoch)
+            if columns.num_rows:
+                yield Derived(
+                    aggregation.name.lower(),
+                    self._batch(aggregation.name, columns, np.ones(columns.num_rows, np.int8)),
+                    phase=1,
+                    only=mine,
+                    identity=of_columns(columns, identity_columns(aggregation)),
+                    is_net=True,
+                )
+
+    def _batch(self, name: str, columns: pa.RecordBatch, sign: npt.NDArray[np.int8]) -> TupleBatch:
+        """Entries with numbers of their own; no single row is what they are made of."""
+        n = columns.num_rows
+        numbers = self._numbers.take(n)
+        return TupleBatch(name, columns, numbers, sign, np.zeros(n, dtype=bool), np.zeros((n, 1), np.int64))
+
+    def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
+        return ([], []) if self._files is None else self._files.write(round_number, self._structures)
+
+    def commit(self, end: RoundEnd) -> None:
+        for structure in self._structures.values():
+            structure.commit()
+        if self._files is not None:
+            self._files.commit(is_empty=not self._structures)
+        self._rows = {}
+
+    def rollback(self) -> None:
+        for structure in self._structures.values():
+            structure.rollback()
+        if self._files is not None:
+            self._files.rollback()
+        self._rows = {}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is something to keep, or files list some."""
+        return bool(self._structures) or (self._files is not None and self._files.has_any)
+
+    def restore(self) -> None:
+        """After opening a home, once the structures are built: what was kept."""
+        assert self._files is not None
+        for form, saved in self._files.restore().items():
+            if form in self._structures:
+                self._structures[form].load(saved)
+
+    def next_deadline(self) -> int | None:
+        """The first time at which time alone may change an entry."""
+        found = (structure.next_deadline() for structure in self._structures.values())
+        return min((at for at in found if at is not None), default=None)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            f"{name} ({kind})": structure.snapshot() for (name, kind), structure in self._structures.items()
+        }
+
+
+class AggregateLevel(StatelessOperator):
+    """The aggregations of classes whose rows are complete before one level of joins, as an operator of the walk."""
+
+    def __init__(self, aggregates: KeptAggregates, classes: Sequence[str], level: int) -> None:
+        self.level, self.order = level, (level, 2)
+        self._aggregates = aggregates
+        self._classes = classes
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        for name in self._classes:
+            self._aggregates.take(name, arrived.get(name), progress)
+        return iter(())
+
+    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for name in self._classes:
+            yield from self._aggregates.derive(name, progress, round_)
+
+
+def form_of(aggregation: Aggregation) -> Form:
+    """The class of an aggregation, and the kind of structure that has its rows."""
+    return aggregation.rows.lower(), aggregation.kind
+
+
+def identity_columns(aggregation: Aggregation) -> list[str]:
+    """What tells the entries of an aggregation apart."""
+    return [*aggregation.keys, *(() if aggregation.window is None else (WINDOW,))]
