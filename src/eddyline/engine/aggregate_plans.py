@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class PlannedAggregation:
     queries: StreamPlan
     first: FirstVersions
     reader: Reader
+    base_streams: frozenset[str]  # that the rows of its class are made of, in lower case
 
     def ids_of(self, epoch: int) -> QueryIds | None:
         """The queries and bodies of an epoch; None: all of them are."""
@@ -42,7 +44,7 @@ class PlannedAggregates:
 
     by_name: Mapping[str, PlannedAggregation] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def classes(self) -> Mapping[str, list[PlannedAggregation]]:
         """By the relation of the rows of a class, in lower case."""
         found: dict[str, list[PlannedAggregation]] = {}
@@ -71,9 +73,9 @@ def planned_aggregates(
         else:
             first = first_versions(plan, catalog)
             epochs = tuple(np.unique(first.versions).tolist())
-            found[name] = PlannedAggregation(
-                aggregation, plan, first, Reader(aggregation, _calls(plan), epochs)
-            )
+            reader = Reader(aggregation, _calls(plan), epochs)
+            streams = frozenset(catalog.views.base_streams(aggregation.rows))
+            found[name] = PlannedAggregation(aggregation, plan, first, reader, streams)
     return PlannedAggregates(found)
 
 

@@ -1,7 +1,8 @@
 """The aggregates of the driver: the rows of each class go into its structures, and what these make are rows of relations.
 
-An aggregation is a table, whose entries change, or gives rows that stay: windows that have closed, and rows with values over their
-frames. Queries of different age see different rows of a class, so each epoch has entries of its own (aggregates/structure.py).
+An aggregation is a table, whose entries change, or gives rows that stay: windows that have closed, and rows with values over
+their frames. Queries of different age see different rows of a class, so each epoch has entries of its own
+(aggregates/structure.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.aggregates import ClassRows, EntryChanges, Reader, RoundTime, Structure, structure_of
+from eddyline.aggregates import (
+    ClassRows,
+    EntryChanges,
+    OverRows,
+    OverValues,
+    Reader,
+    RoundTime,
+    Structure,
+    structure_of,
+)
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
 from eddyline.engine.aggregate_files import AggregateFiles, Form
@@ -43,8 +53,8 @@ class KeptAggregates(OperatorState):
         outlives the process."""
         self._unanswered = unanswered
         self._files = files
-        self._structures: dict[Form, Structure] = {}
-        self._planned = NO_AGGREGATES  # of the running round
+        self._structures: dict[Form, Structure | OverRows] = {}
+        self._flow: PlannedFlow  # of the running round
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
         self._before: RoundProgress | None = None
@@ -60,10 +70,10 @@ class KeptAggregates(OperatorState):
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
     ) -> Sequence[Operator]:
-        self._planned, self._numbers, self._rows = planned.aggregates, numbers, {}
+        self._flow, self._numbers, self._rows = planned, numbers, {}
         levels: dict[int, set[str]] = {}
         for name, level in planned.views.aggregation_levels.items():
-            levels.setdefault(level - 1, set()).add(self._planned.by_name[name].aggregation.rows.lower())
+            levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
         return [AggregateLevel(self, sorted(names), level) for level, names in sorted(levels.items())]
 
     def take(self, name: str, rows: ArrivedRows | None, before: RoundProgress) -> None:
@@ -73,49 +83,78 @@ class KeptAggregates(OperatorState):
             self._rows[name] = rows
 
     def derive(self, name: str, after: RoundProgress, round_: Round) -> Iterator[Derived]:
-        """What the round makes of the rows of a class."""
+        """What the round makes of the rows of a class; nothing where it is a round of other streams."""
+        readers = self._flow.aggregates.classes[name]
+        if not self._is_concerned(readers, round_):
+            return
         assert self._before is not None
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
         time = RoundTime(round_.now_us, *watermarks)
-        readers = self._planned.classes[name]
+        rows = self._class_rows(name, round_.version, readers)
         for form in sorted({form_of(each.aggregation) for each in readers}):
-            rows = self._class_rows(name, round_.version, readers)
-            for aggregation, changes in self._structures[form].push(rows, time):
-                planned = self._planned.by_name[aggregation.name.lower()]
-                if changes.columns.num_rows and not changes.reason:
-                    yield self._changed(planned, changes)
+            structure = self._structures[form]
+            if isinstance(structure, OverRows):
+                yield from (self._rows_over(each, found, rows) for each, found in structure.push(rows, time))
+            else:
+                for aggregation, changes in structure.push(rows, time):
+                    if changes.columns.num_rows and not changes.reason:
+                        yield self._changed(aggregation, changes)
         for planned in readers:
             yield from self._answers(planned)
+
+    def _is_concerned(self, readers: Sequence[PlannedAggregation], round_: Round) -> bool:
+        """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries."""
+        names = self._flow.with_partners(list(round_.n_rows))
+        if not names or not readers[0].base_streams.isdisjoint(names):
+            return True
+        return any(
+            len(self._unanswered(each.aggregation.name)) for each in readers if each.aggregation.is_table
+        )
 
     def _class_rows(self, name: str, version: int, readers: Sequence[PlannedAggregation]) -> ClassRows:
         rows = self._rows.get(name)
         if rows is None:
             none = np.empty(0, np.int64)
-            columns = pa.RecordBatch.from_arrays([], names=[])
-            return ClassRows(columns, none, none, none.astype(np.int8), none.astype(bool), none)
+            empty = pa.RecordBatch.from_pylist([], self._flow.views.by_name[name].stream.schema)
+            return ClassRows(empty, none, none, none.astype(np.int8), none.astype(bool), none)
         epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
         newest = epochs[np.searchsorted(epochs, version, side="right") - 1]
         batch = rows.batch
         epoch = np.full(len(batch), newest, np.int64)
         return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
 
-    def _changed(self, planned: PlannedAggregation, changes: EntryChanges) -> Derived:
+    def _changed(self, aggregation: Aggregation, changes: EntryChanges) -> Derived:
         """Entries that changed, for the queries that see them and have had an answer before."""
-        name = planned.aggregation.name
+        name = aggregation.name
         is_before = ~changes.is_after
         images = is_before[:-1] & changes.is_after[1:] & (changes.entry[:-1] == changes.entry[1:])
         sign = np.where(changes.is_after, 1, -1).astype(np.int8)
-        without = queries_of(self._unanswered(name)) if planned.aggregation.is_table else None
+        without = queries_of(self._unanswered(name)) if aggregation.is_table else None
+        at_end = None if aggregation.is_table else np.ones(len(sign), dtype=bool)
         return Derived(
             name.lower(),
             self._batch(name, changes.columns, sign),
             phase=1,
-            among=planned.ids_of(changes.epoch),
+            among=self._flow.aggregates.by_name[name.lower()].ids_of(changes.epoch),
             without=without,
             preimages=np.flatnonzero(images),
-            identity=of_columns(changes.columns, identity_columns(planned.aggregation)),
+            identity=of_columns(changes.columns, identity_columns(aggregation)),
             is_net=True,
+            at_end=at_end,
         )
+
+    def _rows_over(self, aggregation: Aggregation, values: OverValues, rows: ClassRows) -> Derived:
+        """Rows with values over their frames; they have the numbers of the rows they are."""
+        name, places = aggregation.name, values.rows
+        below = rows.columns.take(pa.array(places))
+        columns = pa.RecordBatch.from_arrays(
+            [*below.columns, *values.columns.columns],
+            names=[*below.schema.names, *values.columns.schema.names],
+        )
+        n = len(places)
+        batch = TupleBatch(name, columns, rows.arrival[places], np.ones(n, np.int8), np.zeros(n, dtype=bool))
+        among = self._flow.aggregates.by_name[name.lower()].ids_of(values.epoch)
+        return Derived(name.lower(), batch, among=among, is_numbered=True)
 
     def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
         """First answers: all entries as they are after the round."""
@@ -124,7 +163,9 @@ class KeptAggregates(OperatorState):
             return
         ids = self._unanswered(aggregation.name)
         for epoch, mine in planned.epochs_of(np.sort(ids)).items():
-            columns = self._structures[form_of(aggregation)].current(aggregation, epoch)
+            structure = self._structures[form_of(aggregation)]
+            assert not isinstance(structure, OverRows), aggregation.name
+            columns = structure.current(aggregation, epoch)
             if columns.num_rows:
                 yield Derived(
                     aggregation.name.lower(),
@@ -172,7 +213,8 @@ class KeptAggregates(OperatorState):
 
     def next_deadline(self) -> int | None:
         """The first time at which time alone may change an entry."""
-        found = (structure.next_deadline() for structure in self._structures.values())
+        entries = (each for each in self._structures.values() if not isinstance(each, OverRows))
+        found = (structure.next_deadline() for structure in entries)
         return min((at for at in found if at is not None), default=None)
 
     def snapshot(self) -> dict[str, Any]:

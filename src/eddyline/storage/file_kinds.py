@@ -1,7 +1,7 @@
 """The kinds of files in the store: the folder each lies in, and the kind under which the catalog lists it.
 
-Rounds list captures, outboxes, dead letters, windows, tables and aggregates. Plans and indexes are written for workers, are listed nowhere,
-and can be written again at any time.
+Rounds list captures, outboxes, dead letters, windows, tables and aggregates. Plans and indexes are written for workers, are
+listed nowhere, and can be written again at any time.
 """
 
 from __future__ import annotations
