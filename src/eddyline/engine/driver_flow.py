@@ -341,6 +341,10 @@ class DriverFlow:
         self._build(planned)
         return self.tables.current_rows(name).batch.rows
 
+    def next_deadline(self) -> int | None:
+        """The first time at which time alone may change an aggregate; between rounds."""
+        return self._aggregates.next_deadline()
+
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""
         return self._kept_joins.files()

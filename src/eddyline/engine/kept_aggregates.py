@@ -27,7 +27,7 @@ from eddyline.aggregates import (
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
 from eddyline.engine.aggregate_files import AggregateFiles, Form
-from eddyline.engine.aggregate_plans import NO_AGGREGATES, PlannedAggregation
+from eddyline.engine.aggregate_plans import PlannedAggregation
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd

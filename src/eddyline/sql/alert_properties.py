@@ -56,6 +56,9 @@ def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...]
 
 
 def _keys_of_branch(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...] | None:
+    if shape.aggregating is not None:
+        aggregation = shape.aggregating.aggregation
+        return (aggregation.keys,) if aggregation.is_table else None
     if shape.join is not None and not shape.join.signature.is_of_tables:
         return None
     keys = [_key_of(entry, table_key) for entry in shape.inputs]
