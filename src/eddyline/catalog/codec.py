@@ -9,13 +9,16 @@ import datetime
 import decimal
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.errors import Span
 from eddyline.model import (
+    AggregateCall,
+    Aggregating,
+    Aggregation,
     Atom,
     AtomKind,
     Call,
@@ -23,6 +26,7 @@ from eddyline.model import (
     Column,
     Condition,
     Expression,
+    Frame,
     Input,
     Join,
     JoinInput,
@@ -31,11 +35,14 @@ from eddyline.model import (
     ProjectedColumn,
     Properties,
     Role,
+    SessionWindow,
     Shape,
     Signature,
     Slot,
     SlotInfo,
     Stream,
+    TemporalBound,
+    TimeWindow,
     UnionPart,
     UnnamedView,
     UserCall,
@@ -217,11 +224,12 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "clauses": _clauses_to(shape.condition, spans),
         "never": _all_to(shape.condition.never, spans),
         "slots": [[slot.index, type_name(slot.type), slot.name, slot.is_list] for slot in shape.slots],
-        "group_by": _all_to(shape.group_by, spans),
-        "having": _optional_to(shape.having, spans),
-        "qualify": _optional_to(shape.qualify, spans),
+        "group_by": [],
+        "having": None,
+        "qualify": None,
         "functions": [list(function) for function in shape.functions],
         **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
+        **({} if shape.aggregating is None else {"aggregating": _aggregating_to(shape.aggregating)}),
         **({"distinct": True} if shape.is_distinct else {}),
         **({"one_set": True} if shape.is_one_set else {}),
         **(
@@ -249,11 +257,9 @@ def _shape_of(s: dict[str, Any]) -> Shape:
         projection=tuple(ProjectedColumn(name, expression_from(e)) for name, e in s["projection"]),
         condition=_condition_from(s["clauses"], s["never"]),
         slots=tuple(SlotInfo(index, type_from(t), name, is_list) for index, t, name, is_list in s["slots"]),
-        group_by=_all_from(s["group_by"]),
-        having=_optional_from(s["having"]),
-        qualify=_optional_from(s["qualify"]),
         functions=tuple((name, version) for name, version in s["functions"]),
         join=_join_from(s["join"]) if "join" in s else None,
+        aggregating=_aggregating_from(s["aggregating"]) if "aggregating" in s else None,
         is_distinct=s.get("distinct", False),
         is_one_set=s.get("one_set", False),
         branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),
@@ -307,6 +313,78 @@ def _join_from(stored: dict[str, Any]) -> Join:
     reach_us = tuple(tuple(row) for row in stored["reach_us"])
     local = tuple(_condition_from(*condition) for condition in stored["local"])
     return Join(signature, reach_us, local, _condition_from(*stored["on"]))
+
+
+def _aggregating_to(aggregating: Aggregating) -> dict[str, Any]:
+    a = aggregating.aggregation
+    return {
+        "name": a.name,
+        "rows": a.rows,
+        "keys": list(a.keys),
+        **({"over": True} if a.is_over else {}),
+        **({} if a.window is None else {"window": list(astuple(a.window))}),
+        **({} if a.window_time is None else {"window_time": a.window_time}),
+        **({"final": True} if a.is_final else {}),
+        **({} if a.keep_us is None else {"keep_us": a.keep_us}),
+        **({"bounds": [astuple(bound) for bound in a.bounds]} if a.bounds else {}),
+        **({"table": True} if a.reads_table else {}),
+        "calls": [_call_to(found) for found in aggregating.calls],
+        **({"deadlines": list(map(astuple, aggregating.deadlines))} if aggregating.deadlines else {}),
+    }
+
+
+def _aggregating_from(s: dict[str, Any]) -> Aggregating:
+    window = s.get("window")
+    aggregation = Aggregation(
+        s["name"],
+        s["rows"],
+        tuple(s["keys"]),
+        s.get("over", False),
+        None if window is None else SessionWindow(*window) if len(window) == 1 else TimeWindow(*window),
+        s.get("window_time"),
+        s.get("final", False),
+        s.get("keep_us"),
+        tuple(TemporalBound(*bound) for bound in s.get("bounds", ())),
+        s.get("table", False),
+    )
+    deadlines = tuple(TemporalBound(*bound) for bound in s.get("deadlines", ()))
+    return Aggregating(aggregation, tuple(map(_call_from, s["calls"])), deadlines)
+
+
+def _call_to(found: AggregateCall) -> dict[str, Any]:
+    """Only what differs from the default."""
+    stated = {
+        "filter": found.filter,
+        "distinct": found.is_distinct,
+        "ignores_nulls": found.ignores_nulls,
+        "frame": None if found.frame is None else list(astuple(found.frame)),
+        "back": found.n_back,
+        "keys": None if found.keys is None else list(found.keys),
+    }
+    return {
+        "function": found.function,
+        "arguments": [[name, type_name(t)] for name, t in zip(found.arguments, found.types, strict=True)],
+        "type": type_name(found.type),
+        **{name: value for name, value in stated.items() if value or value == []},
+        **({} if found.default is None else {"default": value_to(found.default, found.type)}),
+    }
+
+
+def _call_from(s: dict[str, Any]) -> AggregateCall:
+    t, frame, keys = type_from(s["type"]), s.get("frame"), s.get("keys")
+    return AggregateCall(
+        s["function"],
+        tuple(name for name, _ in s["arguments"]),
+        tuple(type_from(name) for _, name in s["arguments"]),
+        t,
+        s.get("filter"),
+        s.get("distinct", False),
+        s.get("ignores_nulls", False),
+        None if frame is None else Frame(*frame),
+        s.get("back", 0),
+        _natural(value_from(s.get("default"), t), t),
+        None if keys is None else tuple(keys),
+    )
 
 
 def _input_to(entry: Input, spans: bool) -> list[Any]:

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from eddyline.types import TIMESTAMP
+
 WINDOW = "window"  # the column of a window: STRUCT<start, end>
+WINDOW_TYPE = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 OVERFLOW = "#overflow"  # behind the name of an aggregate: whether its value does not fit its type
 
 RUNNING, WINDOWS, SESSIONS, TEMPORAL, OVER = (
@@ -73,6 +76,7 @@ class AggregateCall:
     frame: Frame | None = None  # of OVER
     n_back: int = 0  # of lag
     default: object = None  # of lag: a Python value of the type
+    keys: tuple[str, ...] | None = None  # PARTITION BY of OVER, where it is not that of the aggregation
 
     @property
     def name(self) -> str:
@@ -83,6 +87,7 @@ class AggregateCall:
         words += [f"FILTER {self.filter}"] if self.filter is not None else []
         words += [f"BACK {self.n_back} ELSE {self.default!r}"] if self.function == "lag" else []
         words += [f"OVER {self.frame.unit} {self.frame.preceding}"] if self.frame is not None else []
+        words += [f"BY ({', '.join(self.keys)})"] if self.keys is not None else []
         return " ".join(words)
 
     @property
@@ -103,6 +108,9 @@ class Aggregation:
     keys: tuple[str, ...]  # columns of these rows: GROUP BY without the window, or PARTITION BY
     is_over: bool = False  # a row for each row, never revised
     window: TimeWindow | SessionWindow | None = None
+    window_time: str | None = (
+        None  # over a table: the TIMESTAMP column of the rows that windows hold; else it is their time
+    )
     is_final: bool = False  # a window is told once, when it closes
     keep_us: int | None = None  # how long groups stay without rows; None: for ever
     bounds: tuple[TemporalBound, ...] = ()
@@ -131,3 +139,6 @@ class Aggregating:
 
     aggregation: Aggregation
     calls: tuple[AggregateCall, ...]
+    deadlines: tuple[
+        TemporalBound, ...
+    ] = ()  # comparisons in HAVING of TIMESTAMP aggregates, by name, with now()

@@ -96,9 +96,6 @@ class Shape:
     projection: tuple[ProjectedColumn, ...]
     condition: Condition
     slots: tuple[SlotInfo, ...]
-    group_by: tuple[Expression, ...] = ()
-    having: Expression | None = None
-    qualify: Expression | None = None
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
     join: Join | None = None  # several inputs: in the order of its signature
     is_distinct: bool = False  # equal rows are one result

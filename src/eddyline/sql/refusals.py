@@ -68,7 +68,6 @@ _OTHER_JOINS = {
     "NATURAL": "Name the columns both sides have: a JOIN b USING (id).",
 }
 _JOIN_WORDS = frozenset(("JOIN", "OUTER", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"))
-_AFTER_FUNCTIONS = {"FILTER": "(", "WITHIN": "GROUP", "IGNORE": "NULLS", "RESPECT": "NULLS"}
 _STAR_CHANGES = frozenset(("REPLACE", "RENAME", "EXCLUDE", "ILIKE"))
 _NEGATABLE = frozenset(("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"))
 _CONNECTING = ("AND", "OR", "NOT", "!", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "ON", "BY")
@@ -219,8 +218,8 @@ class Refusals:
             return self.unsupported_error(at, "a query inside an expression", _NO_VALUE)
         if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
             return self.unsupported_error(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
-        if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
-            return self.unsupported_error(at, f"{word} after a function", WAY_OUT)
+        if before == ")" and word == "WITHIN" and after == "GROUP":
+            return self.unsupported_error(at, "WITHIN after a function", WAY_OUT)
         if before == ")" and word == "OVER" and after != "(":
             return self.named_window(at + 1)
         is_ordering = word == "DESC" or (word == "NULLS" and after in ("FIRST", "LAST"))

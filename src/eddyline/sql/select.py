@@ -21,16 +21,17 @@ from eddyline.errors import (
 )
 from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
+from eddyline.sql.aggregations import DEFAULT_EMISSION, Emission, Groups, aggregated, refuse_outer_columns
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
 from eddyline.sql.from_entries import check_aliases, merged_scope, using_condition, written_window
 from eddyline.sql.parse import ParsedText
 from eddyline.sql.projection import (
-    check_grouped,
+    bind_group_windows,
     conditions_on_results,
     grouping,
-    has_aggregate,
+    has_groups,
     projected_columns,
 )
 from eddyline.sql.readable_streams import Streams
@@ -47,7 +48,6 @@ from eddyline.sql.subqueries import (
     refuse_too_many,
     refuse_unrepeatable_calls,
 )
-from eddyline.sql.unbuilt import refuse_groups
 from eddyline.sql.unions import (
     Choices,
     UnionColumn,
@@ -58,7 +58,7 @@ from eddyline.sql.unions import (
     union_words,
 )
 from eddyline.sql.unions import refuse_too_many as refuse_many_branches
-from eddyline.sql.unnamed_views import ShapeOf, first_select, unnamed_relation, words_of
+from eddyline.sql.unnamed_views import ShapeOf, UnnamedRelation, first_select, unnamed_relation, words_of
 from eddyline.sql.where_queries import (
     match_test,
     membership,
@@ -76,13 +76,14 @@ def bind_query(
     shape_of: ShapeOf,
     *,
     merges_sets: bool = False,
+    emission: Emission = DEFAULT_EMISSION,
 ) -> tuple[tuple[BoundQuery, ...], tuple[Stream, ...]]:
     """Names and types of a whole text: of each of the queries that it is the union of; and the streams and views it names.
 
     Raises what the binder raises. `shape_of` makes the shapes of queries inside it that are views. With `merges_sets` sets are
     not: the text then gives as many equal rows as there are rows they are made of.
     """
-    binder = _TextBinder(parsed, streams, constants, functions, shape_of, merges_sets=merges_sets)
+    binder = _TextBinder(parsed, streams, constants, functions, shape_of, emission, merges_sets=merges_sets)
     return binder.whole(), tuple(binder.read.values())
 
 
@@ -131,11 +132,13 @@ class _TextBinder:
         constants: Constants,
         functions: KnownFunctions | None,
         shape_of: ShapeOf,
+        emission: Emission,
         *,
         merges_sets: bool,
     ) -> None:
         self._parsed = parsed
         self._shape_of = shape_of
+        self._emission = emission  # of the query that the text is
         self._merges_sets = merges_sets
         self.read: dict[str, Stream] = {}  # the streams and views that the text names, by name in lower case
         self._streams = streams
@@ -145,6 +148,9 @@ class _TextBinder:
         self._labels: dict[str, tuple[str, ...]] = {}
         self._choices = Choices()
         self._sets = OWN  # what becomes of sets inside the query that is being bound
+        self._unions_apart = (
+            False  # whether unions in FROM of the query that is being bound are views without a name
+        )
         self._n_sets = 0  # that binding has come to in queries inside others
         self._columns_of: dict[int, tuple[UnionColumn, ...]] = {}  # by id of the node of a union
 
@@ -174,6 +180,10 @@ class _TextBinder:
         parts = tuple(self._choices.parts)
         bound = replace(bound, distinct=distinct_span(node) or bound.distinct, parts=parts)
         refuse_distinct(bound, node)
+        return self._named(bound)
+
+    def _named(self, bound: BoundQuery) -> BoundQuery:
+        """The query with the names that its inputs have for users in place of numbers."""
         names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
         if len(bound.inputs) > 1:
             return with_aliases(bound, names)
@@ -190,7 +200,8 @@ class _TextBinder:
         part: int | None = None,
     ) -> BoundQuery:
         """A query inside another one; `part` says which part of a union it is."""
-        if self._is_apart(node, ctes, scope, around, part):
+        is_apart = self._unions_apart and isinstance(node, syntax.UnionNode)
+        if is_apart or self._is_apart(node, ctes, scope, around, part):
             return self._unnamed(node, ctes, scope, around)
         return self._plain(node, ctes, scope, around, part)
 
@@ -200,16 +211,28 @@ class _TextBinder:
         """The query that selects all columns of one that is a view without a name."""
         before, self._choices = self._choices, Choices()
         try:
-            branches = self._branches(node, ctes, scope, around)
+            with self._with_unions(is_apart=False):
+                branches = self._branches(node, ctes, scope, around)
         finally:
             self._choices = before
-        for branch in branches:
-            refuse_groups(branch)
         words = words_of(node, self._parsed.text)
+        return self._columns_of_view(branches, words, first_select(node))
+
+    def _columns_of_view(self, branches: Sequence[BoundQuery], words: str, span: Span) -> BoundQuery:
         relation = unnamed_relation(branches, self._shape_of, self.read, words)
         number = str(next(self._numbers))
         self._labels[number] = ("subquery",)
-        return relation.columns(number, first_select(node))
+        return relation.columns(number, span)
+
+    def _unaggregated(self, entry: FromEntry, node: syntax.InputNode) -> FromEntry:
+        """An entry of FROM; a view without a name if it aggregates and cannot become part of the query around it."""
+        if entry.bound is None or entry.bound.aggregating is None:
+            return entry
+        line = self._parsed.text.count("\n", 0, node.span.start) + 1
+        words = f"the subquery at line {line}"
+        bound = self._columns_of_view([self._named(entry.bound)], words, node.span)
+        self._labels[bound.inputs[0].alias] = (node.alias or "subquery",)
+        return query_entry(node.span, node.alias, entry.source.schema.names, bound)
 
     def _is_apart(
         self,
@@ -241,8 +264,6 @@ class _TextBinder:
         """A SELECT, or a part of a union; `part` says which part of another one it is."""
         if isinstance(node, syntax.QueryNode):
             bound = self._select(node, ctes, scope, around, part)
-            if part is not None or self._choices.n_met:
-                refuse_groups(bound)
             return replace(bound, distinct=distinct_span(node))
         ctes = self._with_ctes(node, ctes, around)
         columns = self._union_columns(node, ctes, scope, around, part)
@@ -276,6 +297,15 @@ class _TextBinder:
             self._sets = before
 
     @contextmanager
+    def _with_unions(self, *, is_apart: bool) -> Iterator[None]:
+        """Binding a query in which unions in FROM are views without a name, or become the parts that it is the union of."""
+        before, self._unions_apart = self._unions_apart, is_apart
+        try:
+            yield
+        finally:
+            self._unions_apart = before
+
+    @contextmanager
     def _looking(self, around: Binder) -> Iterator[None]:
         """Binding what will be bound again, to see what it is."""
         n_predicates = around.n_predicates
@@ -294,24 +324,45 @@ class _TextBinder:
         """A SELECT; `scope` says what it sees and does not see of the queries around it."""
         ctes = self._with_ctes(query, ctes, around)
         check_aliases(query.inputs)
+        is_aggregating = has_groups(query, self._functions)
+        plain, nested = split_where(query.where)
         beside = scope.beside.union(node.alias.lower() for node in query.inputs)
-        entries = self._entries(query.inputs, ctes, around, beside)
+        with self._with_unions(is_apart=is_aggregating or self._unions_apart):
+            entries = self._entries(query.inputs, ctes, around, beside)
+        if is_aggregating or nested or query.is_distinct or len(entries) > 1:
+            entries = [self._unaggregated(*each) for each in zip(entries, query.inputs, strict=True)]
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
-        plain, nested = split_where(query.where)
         where = None if plain is None else binder.condition(plain, "WHERE")
         for node in nested:
             self._add_nested(node, ctes, binder, joined, where)
         refuse_unrepeatable_calls(entries, len(joined.inputs))
+        bind_group_windows(query, binder)
         projection = projected_columns(self._parsed, query, binder, part)
-        group_by = grouping(query, binder, projection)
-        having, qualify = conditions_on_results(query, binder, projection)
-        if group_by or having is not None or any(has_aggregate(p.expression) for p in projection):
-            check_grouped(projection, group_by)
+        groups = Groups(
+            grouping(query, binder, projection), *conditions_on_results(query, binder, projection)
+        )
         around.n_predicates += binder.n_predicates
         where = all_of([*joined.conditions, *(() if where is None else (where,))])
         inputs, streams = tuple(joined.inputs), tuple(joined.streams)
-        return BoundQuery(inputs, streams, projection, where, group_by, having, qualify, ())
+        below = entries[0].bound
+        aggregating = None if below is None else below.aggregating
+        bound = BoundQuery(inputs, streams, projection, where, (), aggregating=aggregating)
+        return self._aggregated(query, bound, groups) if is_aggregating else bound
+
+    def _aggregated(self, query: syntax.QueryNode, bound: BoundQuery, groups: Groups) -> BoundQuery:
+        """The query over its aggregation, whose class of rows is a view without a name."""
+        line = self._parsed.text.count("\n", 0, query.span.start) + 1
+
+        def relation_of(body: BoundQuery) -> UnnamedRelation:
+            words = f"the rows aggregated at line {line}"
+            return unnamed_relation([self._named(body)], self._shape_of, self.read, words)
+
+        refuse_outer_columns(bound, groups)
+        emission = self._emission if query is self._parsed.root else DEFAULT_EMISSION
+        number = str(next(self._numbers))
+        self._labels[number] = (query.inputs[0].alias or "rows",)
+        return aggregated(bound, groups, emission, relation_of, number)
 
     def _with_ctes(
         self, query: syntax.AnyQuery, known: Mapping[str, _Cte], around: Binder
@@ -343,9 +394,7 @@ class _TextBinder:
         self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
     ) -> BoundQuery:
         with self._with_sets(MERGED if self._sets == MERGED else APART):
-            bound = self._query(node, ctes, scope, around)
-        refuse_groups(bound)
-        return bound
+            return self._query(node, ctes, scope, around)
 
     # ---------------------------------------------------------------- FROM
 
@@ -473,8 +522,13 @@ class _TextBinder:
         stands beside it."""
         test, join, written = match_test(node)
         n_unions = self._choices.n_met
-        with self._with_sets(MERGED):  # it is only asked whether there is a row, however many there are
+        # it is only asked whether there is a row, however many there are
+        with self._with_sets(MERGED), self._with_unions(is_apart=False):
             bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
+        if bound.aggregating is not None:
+            bound = self._columns_of_view(
+                [self._named(bound)], words_of(test.query, self._parsed.text), test.span
+            )
         if self._choices.n_met > n_unions:
             refuse_in_where(union_words(test.query), written, test.span)
         entry = query_entry(test.span, "", (), bound)

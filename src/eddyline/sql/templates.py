@@ -31,9 +31,20 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import CONSTANT_BYTES, Budget, NeedsLiteral, common_type, constants_within, fold
-from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream, UnionPart
+from eddyline.model import (
+    Expression,
+    Literal,
+    ProjectedColumn,
+    Properties,
+    Shape,
+    Slot,
+    SlotInfo,
+    Stream,
+    UnionPart,
+)
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
+from eddyline.sql.aggregations import DEFAULT_EMISSION, Emission, emission_of
 from eddyline.sql.bind import KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
 from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
@@ -256,11 +267,14 @@ class Shapes:
         streams: Streams | Mapping[str, Stream],
         functions: KnownFunctions | None = None,
         params: Mapping[str, pa.DataType] | None = None,
+        properties: Properties | None = None,
     ) -> tuple[Shape, list[Any]]:
         """The shape of a query and the value of each slot, in order; None for those of named parameters.
 
-        The same text over the same streams gives the identical shape. `params` are the types of the named parameters.
+        The same text over the same streams gives the identical shape. `params` are the types of the named parameters. Of the
+        `properties` those count that say how a query aggregates: emit and keep.
         """
+        emission = emission_of(properties)
         known = StreamTable(streams) if isinstance(streams, Mapping) else streams
         try:
             lexed = lexer.lex(text)
@@ -268,9 +282,11 @@ class Shapes:
             key: Any = lexed.skeleton
             if params:
                 key = key, tuple(sorted((name, str(t)) for name, t in params.items()))
+            if emission != DEFAULT_EMISSION:
+                key = key, emission
             found = self._find(key, lexed.constants, known, functions)
             if found is None:
-                found = self._bind(key, text, known, functions, params or {})
+                found = self._bind(key, text, known, functions, params or {}, emission)
             entry, values = found
             return entry.shape, self._slot_values(entry, values)
         except _WrongConstant as wrong:
@@ -364,6 +380,7 @@ class Shapes:
         streams: Streams,
         functions: KnownFunctions | None,
         params: Mapping[str, pa.DataType],
+        emission: Emission,
     ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]]:
         self.parsed += 1
         parsed = parse_query(text)
@@ -377,7 +394,13 @@ class Shapes:
                 with deep_recursion(), constants_within(budget):
                     inner = partial(self._union_shape, slots=(), tokens=parsed.tokens)
                     branches, read = bind_query(
-                        parsed, streams, constants, functions, inner, merges_sets=not self._keeps_rows
+                        parsed,
+                        streams,
+                        constants,
+                        functions,
+                        inner,
+                        merges_sets=not self._keeps_rows,
+                        emission=emission,
                     )
                     if not constants.pins:
                         renumbered = constants.keep(set[int]().union(*map(slots_in, branches)))
@@ -417,13 +440,11 @@ class Shapes:
             projection,
             condition,
             slots,
-            bound.group_by,
-            bound.having,
-            bound.qualify,
             bound.functions,
             is_distinct=bound.distinct is not None,
             is_one_set=bound.is_one_set,
             parts=parts,
+            aggregating=bound.aggregating,
         )
 
     def _keep(
@@ -458,7 +479,10 @@ class Shapes:
 
 
 def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | None) -> bool:
-    is_told_apart = any(each.join is not None or each.is_distinct for each in entry.shape.plain_shapes())
+    is_told_apart = any(
+        each.join is not None or each.is_distinct or each.aggregating is not None
+        for each in entry.shape.plain_shapes()
+    )
     for stream in entry.streams:
         now = streams.find_stream(stream.name)
         if now is not stream and (
