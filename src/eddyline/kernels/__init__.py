@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         gather_rows,
         match_lists,
     )
+    from eddyline.kernels.key_words import add_keys, copy_runs, find_keys, place_keys, remove_keys
     from eddyline.kernels.leaves import find_records, put_ids
     from eddyline.kernels.places import (
         ascending,
@@ -147,6 +148,11 @@ else:
     find_lists = Deferred("key_lists", "find_lists")
     gather_rows = Deferred("key_lists", "gather_rows")
     match_lists = Deferred("key_lists", "match_lists")
+    add_keys = Deferred("key_words", "add_keys")
+    copy_runs = Deferred("key_words", "copy_runs")
+    find_keys = Deferred("key_words", "find_keys")
+    place_keys = Deferred("key_words", "place_keys")
+    remove_keys = Deferred("key_words", "remove_keys")
     find_records = Deferred("leaves", "find_records")
     put_ids = Deferred("leaves", "put_ids")
     ascending = Deferred("places", "ascending")
@@ -212,6 +218,7 @@ __all__ = [
     "Int64s",
     "Words",
     "add_by_id",
+    "add_keys",
     "add_up",
     "are_open",
     "ascending",
@@ -220,6 +227,7 @@ __all__ = [
     "close_where_dropped",
     "compile_if_cold",
     "copy_rows_at",
+    "copy_runs",
     "count_buckets",
     "count_ids",
     "count_lanes",
@@ -233,6 +241,7 @@ __all__ = [
     "fill_table",
     "fill_terms",
     "find_dense_lists",
+    "find_keys",
     "find_lists",
     "find_owners",
     "find_pairs",
@@ -256,11 +265,13 @@ __all__ = [
     "note",
     "open_pairs",
     "pair_up",
+    "place_keys",
     "place_pairs",
     "push_pairs",
     "put_bits",
     "put_ids",
     "read_only",
+    "remove_keys",
     "renumber_pairs",
     "rows_needing",
     "same_bytes",
