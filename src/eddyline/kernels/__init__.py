@@ -17,7 +17,9 @@ from eddyline.kernels.layouts import (
     CLOSES,
     COLUMN,
     FEW_STEPS,
+    FINITE,
     HALF,
+    HUGE_EXPONENT,
     IS_DIRECT,
     LANE_BITS,
     LANES,
@@ -26,14 +28,17 @@ from eddyline.kernels.layouts import (
     LINE_WORDS,
     LONG_LIST,
     MAX_ATTRIBUTES,
+    MINUS_INFINITE,
     MOST_EVER,
     N_CUTS,
     N_STEPS,
     NO_PAIR,
+    NOT_A_NUMBER,
     NOTHING,
     ONE_HELD,
     ONE_NEW,
     PADDING,
+    PLUS_INFINITE,
     QUAD,
     SEGMENT_COLUMNS,
     SHIFT,
@@ -48,6 +53,17 @@ from eddyline.kernels.layouts import (
 )
 
 if TYPE_CHECKING:
+    from eddyline.kernels.accumulators import (
+        add_doubles,
+        add_limbs,
+        add_moments,
+        add_signs,
+        divided,
+        divided_half_up,
+        merge_doubles,
+        merge_moments,
+        replace_by_greater,
+    )
     from eddyline.kernels.bitsets import (
         copy_rows_at,
         count_lanes,
@@ -116,6 +132,15 @@ if TYPE_CHECKING:
     )
     from eddyline.kernels.warm import compile_if_cold, warm_up
 else:
+    add_doubles = Deferred("accumulators", "add_doubles")
+    add_limbs = Deferred("accumulators", "add_limbs")
+    add_moments = Deferred("accumulators", "add_moments")
+    add_signs = Deferred("accumulators", "add_signs")
+    divided = Deferred("accumulators", "divided")
+    divided_half_up = Deferred("accumulators", "divided_half_up")
+    merge_doubles = Deferred("accumulators", "merge_doubles")
+    merge_moments = Deferred("accumulators", "merge_moments")
+    replace_by_greater = Deferred("accumulators", "replace_by_greater")
     copy_rows_at = Deferred("bitsets", "copy_rows_at")
     count_lanes = Deferred("bitsets", "count_lanes")
     decode_rows = Deferred("bitsets", "decode_rows")
@@ -190,7 +215,9 @@ __all__ = [
     "CLOSES",
     "COLUMN",
     "FEW_STEPS",
+    "FINITE",
     "HALF",
+    "HUGE_EXPONENT",
     "IS_DIRECT",
     "LANES",
     "LANE_BITS",
@@ -199,14 +226,17 @@ __all__ = [
     "LINE_WORDS",
     "LONG_LIST",
     "MAX_ATTRIBUTES",
+    "MINUS_INFINITE",
     "MOST_EVER",
     "NOTHING",
+    "NOT_A_NUMBER",
     "NO_PAIR",
     "N_CUTS",
     "N_STEPS",
     "ONE_HELD",
     "ONE_NEW",
     "PADDING",
+    "PLUS_INFINITE",
     "QUAD",
     "SEGMENT_COLUMNS",
     "SHIFT",
@@ -218,7 +248,11 @@ __all__ = [
     "Int64s",
     "Words",
     "add_by_id",
+    "add_doubles",
     "add_keys",
+    "add_limbs",
+    "add_moments",
+    "add_signs",
     "add_up",
     "are_open",
     "ascending",
@@ -236,6 +270,8 @@ __all__ = [
     "cut_superseded",
     "decode_rows",
     "decode_rows_at",
+    "divided",
+    "divided_half_up",
     "evaluate_blocks",
     "fill_reach",
     "fill_table",
@@ -261,6 +297,8 @@ __all__ = [
     "match_lists",
     "measure_terms",
     "meet_changes",
+    "merge_doubles",
+    "merge_moments",
     "needing_among",
     "note",
     "open_pairs",
@@ -273,6 +311,7 @@ __all__ = [
     "read_only",
     "remove_keys",
     "renumber_pairs",
+    "replace_by_greater",
     "rows_needing",
     "same_bytes",
     "unhang_versions",
