@@ -17,7 +17,9 @@ from eddyline.kernels.layouts import (
     CLOSES,
     COLUMN,
     FEW_STEPS,
+    FINITE,
     HALF,
+    HUGE_EXPONENT,
     IS_DIRECT,
     LANE_BITS,
     LANES,
@@ -26,14 +28,17 @@ from eddyline.kernels.layouts import (
     LINE_WORDS,
     LONG_LIST,
     MAX_ATTRIBUTES,
+    MINUS_INFINITE,
     MOST_EVER,
     N_CUTS,
     N_STEPS,
     NO_PAIR,
+    NOT_A_NUMBER,
     NOTHING,
     ONE_HELD,
     ONE_NEW,
     PADDING,
+    PLUS_INFINITE,
     QUAD,
     SEGMENT_COLUMNS,
     SHIFT,
@@ -48,6 +53,17 @@ from eddyline.kernels.layouts import (
 )
 
 if TYPE_CHECKING:
+    from eddyline.kernels.accumulators import (
+        add_doubles,
+        add_limbs,
+        add_moments,
+        add_signs,
+        divided,
+        divided_half_up,
+        merge_doubles,
+        merge_moments,
+        replace_by_greater,
+    )
     from eddyline.kernels.bitsets import (
         copy_rows_at,
         count_lanes,
@@ -81,6 +97,7 @@ if TYPE_CHECKING:
         gather_rows,
         match_lists,
     )
+    from eddyline.kernels.key_words import add_keys, copy_runs, find_keys, place_keys, remove_keys
     from eddyline.kernels.leaves import find_records, put_ids
     from eddyline.kernels.places import (
         ascending,
@@ -115,6 +132,15 @@ if TYPE_CHECKING:
     )
     from eddyline.kernels.warm import compile_if_cold, warm_up
 else:
+    add_doubles = Deferred("accumulators", "add_doubles")
+    add_limbs = Deferred("accumulators", "add_limbs")
+    add_moments = Deferred("accumulators", "add_moments")
+    add_signs = Deferred("accumulators", "add_signs")
+    divided = Deferred("accumulators", "divided")
+    divided_half_up = Deferred("accumulators", "divided_half_up")
+    merge_doubles = Deferred("accumulators", "merge_doubles")
+    merge_moments = Deferred("accumulators", "merge_moments")
+    replace_by_greater = Deferred("accumulators", "replace_by_greater")
     copy_rows_at = Deferred("bitsets", "copy_rows_at")
     count_lanes = Deferred("bitsets", "count_lanes")
     decode_rows = Deferred("bitsets", "decode_rows")
@@ -147,6 +173,11 @@ else:
     find_lists = Deferred("key_lists", "find_lists")
     gather_rows = Deferred("key_lists", "gather_rows")
     match_lists = Deferred("key_lists", "match_lists")
+    add_keys = Deferred("key_words", "add_keys")
+    copy_runs = Deferred("key_words", "copy_runs")
+    find_keys = Deferred("key_words", "find_keys")
+    place_keys = Deferred("key_words", "place_keys")
+    remove_keys = Deferred("key_words", "remove_keys")
     find_records = Deferred("leaves", "find_records")
     put_ids = Deferred("leaves", "put_ids")
     ascending = Deferred("places", "ascending")
@@ -184,7 +215,9 @@ __all__ = [
     "CLOSES",
     "COLUMN",
     "FEW_STEPS",
+    "FINITE",
     "HALF",
+    "HUGE_EXPONENT",
     "IS_DIRECT",
     "LANES",
     "LANE_BITS",
@@ -193,14 +226,17 @@ __all__ = [
     "LINE_WORDS",
     "LONG_LIST",
     "MAX_ATTRIBUTES",
+    "MINUS_INFINITE",
     "MOST_EVER",
     "NOTHING",
+    "NOT_A_NUMBER",
     "NO_PAIR",
     "N_CUTS",
     "N_STEPS",
     "ONE_HELD",
     "ONE_NEW",
     "PADDING",
+    "PLUS_INFINITE",
     "QUAD",
     "SEGMENT_COLUMNS",
     "SHIFT",
@@ -212,6 +248,11 @@ __all__ = [
     "Int64s",
     "Words",
     "add_by_id",
+    "add_doubles",
+    "add_keys",
+    "add_limbs",
+    "add_moments",
+    "add_signs",
     "add_up",
     "are_open",
     "ascending",
@@ -220,6 +261,7 @@ __all__ = [
     "close_where_dropped",
     "compile_if_cold",
     "copy_rows_at",
+    "copy_runs",
     "count_buckets",
     "count_ids",
     "count_lanes",
@@ -228,11 +270,14 @@ __all__ = [
     "cut_superseded",
     "decode_rows",
     "decode_rows_at",
+    "divided",
+    "divided_half_up",
     "evaluate_blocks",
     "fill_reach",
     "fill_table",
     "fill_terms",
     "find_dense_lists",
+    "find_keys",
     "find_lists",
     "find_owners",
     "find_pairs",
@@ -252,16 +297,21 @@ __all__ = [
     "match_lists",
     "measure_terms",
     "meet_changes",
+    "merge_doubles",
+    "merge_moments",
     "needing_among",
     "note",
     "open_pairs",
     "pair_up",
+    "place_keys",
     "place_pairs",
     "push_pairs",
     "put_bits",
     "put_ids",
     "read_only",
+    "remove_keys",
     "renumber_pairs",
+    "replace_by_greater",
     "rows_needing",
     "same_bytes",
     "unhang_versions",

@@ -68,3 +68,15 @@ def read_only(array: _Array) -> _Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+# of partial results of doubles: columns of `counts`
+FINITE = 0
+NOT_A_NUMBER = 1
+PLUS_INFINITE = 2
+MINUS_INFINITE = 3
+
+HUGE = (
+    2.0**960
+)  # finite doubles from here on are added apart, divided by 2**HUGE_EXPONENT: their sum may leave the range and return
+HUGE_EXPONENT = 128
