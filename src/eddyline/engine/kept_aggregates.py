@@ -15,14 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.aggregates import (
+    CLOSED,
     ClassRows,
     EntryChanges,
-    OverRows,
-    OverValues,
     Reader,
     RoundTime,
+    RunningGroups,
     Structure,
-    structure_of,
 )
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
@@ -53,7 +52,7 @@ class KeptAggregates(OperatorState):
         outlives the process."""
         self._unanswered = unanswered
         self._files = files
-        self._structures: dict[Form, Structure | OverRows] = {}
+        self._structures: dict[Form, Structure] = {}
         self._flow: PlannedFlow  # of the running round
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
@@ -63,9 +62,11 @@ class KeptAggregates(OperatorState):
         forms: dict[Form, list[Reader]] = {}
         for each in planned.aggregates.by_name.values():
             forms.setdefault(form_of(each.aggregation), []).append(each.reader)
-        self._structures = {form: self._structures.get(form) or structure_of(form[1]) for form in forms}
-        for form, structure in self._structures.items():
-            structure.build(forms[form])
+        structures: dict[Form, Structure] = {}
+        for form, readers in forms.items():
+            structures[form] = self._structures.get(form) or _new_structure(planned, readers[0].aggregation)
+            structures[form].build(readers)
+        self._structures = structures
 
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
@@ -93,12 +94,9 @@ class KeptAggregates(OperatorState):
         rows = self._class_rows(name, round_.version, readers)
         for form in sorted({form_of(each.aggregation) for each in readers}):
             structure = self._structures[form]
-            if isinstance(structure, OverRows):
-                yield from (self._rows_over(each, found, rows) for each, found in structure.push(rows, time))
-            else:
-                for aggregation, changes in structure.push(rows, time):
-                    if changes.columns.num_rows and not changes.reason:
-                        yield self._changed(aggregation, changes)
+            for aggregation, changes in structure.push(rows, time):
+                if changes.columns.num_rows and changes.reason != CLOSED:
+                    yield self._changed(aggregation, changes)
         for planned in readers:
             yield from self._answers(planned)
 
@@ -143,19 +141,6 @@ class KeptAggregates(OperatorState):
             at_end=at_end,
         )
 
-    def _rows_over(self, aggregation: Aggregation, values: OverValues, rows: ClassRows) -> Derived:
-        """Rows with values over their frames; they have the numbers of the rows they are."""
-        name, places = aggregation.name, values.rows
-        below = rows.columns.take(pa.array(places))
-        columns = pa.RecordBatch.from_arrays(
-            [*below.columns, *values.columns.columns],
-            names=[*below.schema.names, *values.columns.schema.names],
-        )
-        n = len(places)
-        batch = TupleBatch(name, columns, rows.arrival[places], np.ones(n, np.int8), np.zeros(n, dtype=bool))
-        among = self._flow.aggregates.by_name[name.lower()].ids_of(values.epoch)
-        return Derived(name.lower(), batch, among=among, is_numbered=True)
-
     def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
         """First answers: all entries as they are after the round."""
         aggregation = planned.aggregation
@@ -164,7 +149,6 @@ class KeptAggregates(OperatorState):
         ids = self._unanswered(aggregation.name)
         for epoch, mine in planned.epochs_of(np.sort(ids)).items():
             structure = self._structures[form_of(aggregation)]
-            assert not isinstance(structure, OverRows), aggregation.name
             columns = structure.current(aggregation, epoch)
             if columns.num_rows:
                 yield Derived(
@@ -213,8 +197,7 @@ class KeptAggregates(OperatorState):
 
     def next_deadline(self) -> int | None:
         """The first time at which time alone may change an entry."""
-        entries = (each for each in self._structures.values() if not isinstance(each, OverRows))
-        found = (structure.next_deadline() for structure in entries)
+        found = (structure.next_deadline() for structure in self._structures.values())
         return min((at for at in found if at is not None), default=None)
 
     def snapshot(self) -> dict[str, Any]:
@@ -246,6 +229,12 @@ class AggregateLevel(StatelessOperator):
     def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for name in self._classes:
             yield from self._aggregates.derive(name, progress, round_)
+
+
+def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure:
+    schema = planned.views.by_name[aggregation.rows.lower()].stream.schema
+    keys = pa.schema([schema.field(name) for name in aggregation.keys])
+    return RunningGroups(keys, reads_table=aggregation.reads_table)
 
 
 def form_of(aggregation: Aggregation) -> Form:

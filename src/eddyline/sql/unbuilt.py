@@ -24,7 +24,7 @@ _BUILT = (
 )
 _DEFAULT = Properties()
 # The forms of aggregates that the engine answers; all others are refused by name.
-BUILT_FORMS: set[str] = set()
+BUILT_FORMS: set[str] = {"running", "keep"}
 _FORMS = {
     "running": "groups without a window (GROUP BY)",
     "windows": "windows of time (window)",
