@@ -6,6 +6,7 @@ over their frames. What a round does is held apart until it commits.
 
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.rows import ClassRows, EntryChanges
+from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
 
-__all__ = ["GONE", "ClassRows", "EntryChanges", "Keys", "Reader", "RoundTime", "Structure"]
+__all__ = ["GONE", "ClassRows", "EntryChanges", "Keys", "Reader", "RoundTime", "RunningGroups", "Structure"]
