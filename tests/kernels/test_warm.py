@@ -41,7 +41,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
     results, *reports = printed.splitlines()
     assert results == "[{'a': 2}]"
     first, *between, last = ([float(value) for value in line.split()] for line in reports)
-    assert (first[:2], last[:2], last[3]) == ([1, 10], [10, 10], 0)
+    assert (first[:2], last[:2], last[3]) == ([1, 11], [11, 11], 0)
     assert [line[0] for line in between] == sorted(line[0] for line in between)
     assert all(line[3] > 0 for line in (first, *between))
     lines = said.splitlines()
@@ -52,7 +52,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
     )
     for line in lines[1:-1]:
         assert re.fullmatch(
-            r"eddyline: compiled \d of 10 parts of its inner loops in \d+ s; about \d+ s to go …", line
+            r"eddyline: compiled \d+ of 11 parts of its inner loops in \d+ s; about \d+ s to go …", line
         )
     assert pushed(str(tmp_path)) == ("[{'a': 2}]", "")
 
@@ -71,7 +71,7 @@ def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeyp
     reports.say()
     work_s = sum(warm._HERE.values()) + sum(warm._BESIDE.values())
     assert said[0].left_s == pytest.approx(2 * work_s)
-    assert (said[1].n_done, said[1].left_s) == (4, pytest.approx(13.0 / 8.7 * 10.7, abs=0.1))
+    assert (said[1].n_done, said[1].left_s) == (4, pytest.approx(13.0 / 8.7 * 11.2, abs=0.1))
     assert str(said[2]) == "compiled its inner loops in 40 s; they are kept for the next start"
 
 

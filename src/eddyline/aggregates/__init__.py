@@ -8,5 +8,16 @@ from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.windows import SlicedWindows
 
-__all__ = ["GONE", "ClassRows", "EntryChanges", "Keys", "Reader", "RoundTime", "RunningGroups", "Structure"]
+__all__ = [
+    "GONE",
+    "ClassRows",
+    "EntryChanges",
+    "Keys",
+    "Reader",
+    "RoundTime",
+    "RunningGroups",
+    "SlicedWindows",
+    "Structure",
+]

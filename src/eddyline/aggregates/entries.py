@@ -109,8 +109,7 @@ class Entries:
         return found
 
     def remove(self, entries: Ints) -> None:
-        """These leave with the round."""
-        self.scratch.clear(self.hold(entries))
+        """These leave with the round; until it commits they can be read."""
         self.gone = np.union1d(self.gone, entries)
 
     def commit(self) -> None:
