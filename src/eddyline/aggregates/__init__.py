@@ -6,7 +6,22 @@ over their frames. What a round does is held apart until it commits.
 
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.rows import ClassRows, EntryChanges
+from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.states import States
-from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.structure import CLOSED, FORGOTTEN, GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.windows import SlicedWindows
 
-__all__ = ["GONE", "ClassRows", "EntryChanges", "Keys", "Reader", "RoundTime", "States", "Structure"]
+__all__ = [
+    "CLOSED",
+    "FORGOTTEN",
+    "GONE",
+    "ClassRows",
+    "EntryChanges",
+    "Keys",
+    "Reader",
+    "RoundTime",
+    "RunningGroups",
+    "SlicedWindows",
+    "States",
+    "Structure",
+]

@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         open_pairs,
         rows_needing,
     )
+    from eddyline.kernels.slice_lists import link_slices, slices_within, unlink_slices
     from eddyline.kernels.table_versions import (
         cut_before,
         cut_superseded,
@@ -193,6 +194,9 @@ else:
     note = Deferred("shared_levels", "note")
     open_pairs = Deferred("shared_levels", "open_pairs")
     rows_needing = Deferred("shared_levels", "rows_needing")
+    link_slices = Deferred("slice_lists", "link_slices")
+    slices_within = Deferred("slice_lists", "slices_within")
+    unlink_slices = Deferred("slice_lists", "unlink_slices")
     cut_before = Deferred("table_versions", "cut_before")
     cut_superseded = Deferred("table_versions", "cut_superseded")
     find_owners = Deferred("table_versions", "find_owners")
@@ -291,6 +295,7 @@ __all__ = [
     "hang_versions",
     "link_entries",
     "link_pairs",
+    "link_slices",
     "mark_reachable",
     "mark_rows",
     "mark_within",
@@ -314,9 +319,11 @@ __all__ = [
     "replace_by_greater",
     "rows_needing",
     "same_bytes",
+    "slices_within",
     "unhang_versions",
     "unlink_entries",
     "unlink_pairs",
+    "unlink_slices",
     "versions_as_of",
     "versions_at",
     "versions_known_from",

@@ -28,6 +28,7 @@ from eddyline.kernels import (
     leaves,
     places,
     shared_levels,
+    slice_lists,
     table_versions,
 )
 
@@ -40,6 +41,7 @@ _BESIDE = {
     byte_coding: 1.0,
     table_versions: 2.0,
     key_words: 1.5,
+    slice_lists: 0.5,
 }
 _N_PARTS = 1 + len(_HERE) + len(_BESIDE)
 _PROBE_S = 0.9  # of `counts`, which is compiled first
