@@ -44,7 +44,8 @@ from eddyline.model import (
 )
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Emission, emission_of
+from eddyline.sql.aggregate_refusals import Emission
+from eddyline.sql.aggregations import DEFAULT_EMISSION, emission_of
 from eddyline.sql.bind import KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
 from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
