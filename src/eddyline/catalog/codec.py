@@ -5,20 +5,20 @@ The format is part of the home's format version: a change of a node here needs a
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from eddyline.catalog.aggregation_codec import aggregating_from, aggregating_to
+from eddyline.catalog.value_codec import natural_value
+from eddyline.catalog.value_codec import type_from as type_from
+from eddyline.catalog.value_codec import value_from as value_from
+from eddyline.catalog.value_codec import value_to as value_to
 from eddyline.errors import Span
 from eddyline.model import (
-    AggregateCall,
-    Aggregating,
-    Aggregation,
     Atom,
     AtomKind,
     Call,
@@ -26,7 +26,6 @@ from eddyline.model import (
     Column,
     Condition,
     Expression,
-    Frame,
     Input,
     Join,
     JoinInput,
@@ -35,14 +34,11 @@ from eddyline.model import (
     ProjectedColumn,
     Properties,
     Role,
-    SessionWindow,
     Shape,
     Signature,
     Slot,
     SlotInfo,
     Stream,
-    TemporalBound,
-    TimeWindow,
     UnionPart,
     UnnamedView,
     UserCall,
@@ -51,18 +47,7 @@ from eddyline.model import (
     pattern_atom,
 )
 from eddyline.nesting import deep
-from eddyline.types import DATE, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, parse_type, type_name
-
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
-_COUNTED = (
-    DATE,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    INTERVAL,
-)  # kept as days or microseconds: Python's own end at the year 9999
-_NAMED = {type_name(INTERVAL): INTERVAL, type_name(MONTHS): MONTHS}
-
+from eddyline.types import type_name
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _FROM_JSON = json.JSONDecoder()
@@ -71,63 +56,6 @@ _FROM_JSON = json.JSONDecoder()
 @deep
 def dump(value: Any) -> str:
     return _JSON.encode(value)
-
-
-# --------------------------------------------------------------------------------------------- types and values
-
-
-def type_from(name: str) -> pa.DataType:
-    return _NAMED.get(name) or parse_type(name)
-
-
-def value_to(value: Any, t: pa.DataType) -> Any:
-    """A constant as JSON has it: exact, whatever the type."""
-    if value is None:
-        return None
-    if isinstance(value, pa.Scalar):
-        value = value.value if t in _COUNTED else value.as_py()
-    if value is None:
-        return None
-    if pa.types.is_list(t):
-        return [value_to(item, t.value_type) for item in value]
-    if pa.types.is_floating(t):
-        return float(value).hex()
-    if is_decimal(t):
-        return str(value)
-    if pa.types.is_binary(t):
-        return value.hex()
-    if t == DATE:
-        return value if isinstance(value, int) else value.toordinal() - _EPOCH.toordinal()
-    if t in (TIMESTAMP, TIMESTAMP_NTZ):
-        return value if isinstance(value, int) else (_naive(value) - _EPOCH) // _MICROSECOND
-    if t == INTERVAL:
-        return value if isinstance(value, int) else value // _MICROSECOND
-    if t == MONTHS:
-        return list(value)
-    return value
-
-
-def value_from(stored: Any, t: pa.DataType) -> Any:
-    """The inverse of `value_to`: a value `pa.scalar(value, t)` accepts."""
-    if stored is None:
-        return None
-    if pa.types.is_list(t):
-        return tuple(value_from(item, t.value_type) for item in stored)
-    if pa.types.is_floating(t):
-        return float.fromhex(stored)
-    if is_decimal(t):
-        return decimal.Decimal(stored)
-    if pa.types.is_binary(t):
-        return bytes.fromhex(stored)
-    if t in _COUNTED:
-        return stored  # Arrow takes days and microseconds as numbers
-    if t == MONTHS:
-        return pa.MonthDayNano(stored)
-    return stored
-
-
-def _naive(value: datetime.datetime) -> datetime.datetime:
-    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 # --------------------------------------------------------------------------------------------- expressions
@@ -156,7 +84,7 @@ def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
 def expression_from(stored: list[Any]) -> Expression:
     kind, t, span = stored[0], type_from(stored[1]), _span_from(stored[2])
     if kind == "literal":
-        return Literal(t, _natural(value_from(stored[3], t), t), span=span)
+        return Literal(t, natural_value(value_from(stored[3], t), t), span=span)
     if kind == "column":
         return Column(t, stored[3], stored[4], span=span)
     if kind == "slot":
@@ -168,16 +96,6 @@ def expression_from(stored: list[Any]) -> Expression:
         return UserCall(t, name, _all_from(arguments), version, is_deterministic, occurrence, span=span)
     assert kind == "call", kind
     return Call(t, stored[3], _all_from(stored[4]), span=span)
-
-
-def _natural(value: Any, t: pa.DataType) -> Any:
-    """The value as the binder has it: dates and times as Python's, unless they are beyond those."""
-    if t not in _COUNTED:
-        return value
-    try:
-        return pa.scalar(value, t).as_py()
-    except (ValueError, OverflowError):
-        return value
 
 
 def _all_to(expressions: tuple[Expression, ...], spans: bool) -> list[Any]:
@@ -229,7 +147,7 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "qualify": None,
         "functions": [list(function) for function in shape.functions],
         **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
-        **({} if shape.aggregating is None else {"aggregating": _aggregating_to(shape.aggregating)}),
+        **({} if shape.aggregating is None else {"aggregating": aggregating_to(shape.aggregating)}),
         **({"distinct": True} if shape.is_distinct else {}),
         **({"one_set": True} if shape.is_one_set else {}),
         **(
@@ -259,7 +177,7 @@ def _shape_of(s: dict[str, Any]) -> Shape:
         slots=tuple(SlotInfo(index, type_from(t), name, is_list) for index, t, name, is_list in s["slots"]),
         functions=tuple((name, version) for name, version in s["functions"]),
         join=_join_from(s["join"]) if "join" in s else None,
-        aggregating=_aggregating_from(s["aggregating"]) if "aggregating" in s else None,
+        aggregating=aggregating_from(s["aggregating"]) if "aggregating" in s else None,
         is_distinct=s.get("distinct", False),
         is_one_set=s.get("one_set", False),
         branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),
@@ -313,78 +231,6 @@ def _join_from(stored: dict[str, Any]) -> Join:
     reach_us = tuple(tuple(row) for row in stored["reach_us"])
     local = tuple(_condition_from(*condition) for condition in stored["local"])
     return Join(signature, reach_us, local, _condition_from(*stored["on"]))
-
-
-def _aggregating_to(aggregating: Aggregating) -> dict[str, Any]:
-    a = aggregating.aggregation
-    return {
-        "name": a.name,
-        "rows": a.rows,
-        "keys": list(a.keys),
-        **({"over": True} if a.is_over else {}),
-        **({} if a.window is None else {"window": list(astuple(a.window))}),
-        **({} if a.window_time is None else {"window_time": a.window_time}),
-        **({"final": True} if a.is_final else {}),
-        **({} if a.keep_us is None else {"keep_us": a.keep_us}),
-        **({"bounds": [astuple(bound) for bound in a.bounds]} if a.bounds else {}),
-        **({"table": True} if a.reads_table else {}),
-        "calls": [_call_to(found) for found in aggregating.calls],
-        **({"deadlines": list(map(astuple, aggregating.deadlines))} if aggregating.deadlines else {}),
-    }
-
-
-def _aggregating_from(s: dict[str, Any]) -> Aggregating:
-    window = s.get("window")
-    aggregation = Aggregation(
-        s["name"],
-        s["rows"],
-        tuple(s["keys"]),
-        s.get("over", False),
-        None if window is None else SessionWindow(*window) if len(window) == 1 else TimeWindow(*window),
-        s.get("window_time"),
-        s.get("final", False),
-        s.get("keep_us"),
-        tuple(TemporalBound(*bound) for bound in s.get("bounds", ())),
-        s.get("table", False),
-    )
-    deadlines = tuple(TemporalBound(*bound) for bound in s.get("deadlines", ()))
-    return Aggregating(aggregation, tuple(map(_call_from, s["calls"])), deadlines)
-
-
-def _call_to(found: AggregateCall) -> dict[str, Any]:
-    """Only what differs from the default."""
-    stated = {
-        "filter": found.filter,
-        "distinct": found.is_distinct,
-        "ignores_nulls": found.ignores_nulls,
-        "frame": None if found.frame is None else list(astuple(found.frame)),
-        "back": found.n_back,
-        "keys": None if found.keys is None else list(found.keys),
-    }
-    return {
-        "function": found.function,
-        "arguments": [[name, type_name(t)] for name, t in zip(found.arguments, found.types, strict=True)],
-        "type": type_name(found.type),
-        **{name: value for name, value in stated.items() if value or value == []},
-        **({} if found.default is None else {"default": value_to(found.default, found.type)}),
-    }
-
-
-def _call_from(s: dict[str, Any]) -> AggregateCall:
-    t, frame, keys = type_from(s["type"]), s.get("frame"), s.get("keys")
-    return AggregateCall(
-        s["function"],
-        tuple(name for name, _ in s["arguments"]),
-        tuple(type_from(name) for _, name in s["arguments"]),
-        t,
-        s.get("filter"),
-        s.get("distinct", False),
-        s.get("ignores_nulls", False),
-        None if frame is None else Frame(*frame),
-        s.get("back", 0),
-        _natural(value_from(s.get("default"), t), t),
-        None if keys is None else tuple(keys),
-    )
 
 
 def _input_to(entry: Input, spans: bool) -> list[Any]:

@@ -42,6 +42,20 @@ from eddyline.model import (
     TemporalBound,
     UserCall,
 )
+from eddyline.sql.aggregate_refusals import (
+    Emission,
+    check_over,
+    check_windows,
+    refuse_emission,
+    refuse_final,
+    refuse_inputs,
+    refuse_keep,
+    refuse_now,
+    refuse_now_with_window,
+    refuse_over_in_groups,
+    refuse_table_session,
+    refuse_unrepeatable,
+)
 from eddyline.sql.bound_query import BoundQuery, expressions_of
 from eddyline.sql.class_columns import ClassColumns, expression_text
 from eddyline.sql.sets import is_table
@@ -74,14 +88,6 @@ class Groups:
         return bool(self.group_by) or self.having is not None or any(isinstance(n, Aggregate) for n in nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Emission:
-    """What properties say of an aggregation."""
-
-    is_final: bool = False
-    keep_us: int | None = None
-
-
 DEFAULT_EMISSION = Emission()
 
 
@@ -96,6 +102,7 @@ def aggregated(
     bound: BoundQuery, groups: Groups, emission: Emission, relation_of: RelationOf, number: str
 ) -> BoundQuery:
     """The query over its aggregation, as an input with this number. Raises NeedsLiteral for constants of the class."""
+    refuse_inputs(bound)
     lower = _grouped if groups.is_grouped(bound) else _framed
     return lower(bound, groups, emission, relation_of, number)
 
@@ -121,16 +128,33 @@ def _grouped(
     bound: BoundQuery, groups: Groups, emission: Emission, relation_of: RelationOf, number: str
 ) -> BoundQuery:
     results = groups.results(bound)
+    refuse_over_in_groups(results, groups.qualify)
     aggregates = [node for e in results for node in e.walk() if isinstance(node, Aggregate)]
     _pin([*expressions_of(replace(bound, projection=())), *groups.group_by, *aggregates])
     window = next((e for e in groups.group_by if isinstance(e, GroupWindow)), None)
     keys = list(dict.fromkeys(e for e in groups.group_by if not isinstance(e, GroupWindow)))
     where, comparisons = split_where(bound.where)
+    _refuse_below([*groups.group_by, *aggregates])
     times = [c.time for c in comparisons] + ([] if window is None else [window.time])
     columns = ClassColumns(bound, keys, _arguments(aggregates), times)
     body = replace(bound, projection=columns.projection, where=all_of(where))
     relation = relation_of(body)
     reads_table = is_table(relation.stream)
+    if window is not None:
+        refuse_now_with_window(comparisons, groups.having)
+        refuse_table_session(window, reads_table=reads_table)
+        check_windows(window, emission, bound, relation.stream, columns.time(relation.stream))
+    refuse_final(emission, window, groups.having, reads_table=reads_table)
+    refuse_keep(emission, keys, window, comparisons, reads_table=reads_table)
+    if reads_table:
+        refuse_unrepeatable(expressions_of(body), "an aggregate over a table")
+    if not emission.is_final:
+        refuse_unrepeatable(results, "SELECT or HAVING of groups")
+    refuse_now(
+        (p.expression for p in bound.projection),
+        "SELECT of groups",
+        "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
+    )
     aggregation = _named(
         Aggregation(
             "",
@@ -150,6 +174,14 @@ def _grouped(
     having, deadlines = _with_deadlines(having, rewriting.calls)
     aggregating = Aggregating(aggregation, rewriting.all_calls, deadlines)
     return _over_aggregation(relation, aggregating, projection, having, number, bound)
+
+
+def _refuse_below(expressions: Sequence[Expression]) -> None:
+    refuse_now(
+        expressions,
+        "GROUP BY, or in an aggregate",
+        "It may be compared with a time in WHERE: ts > now() - INTERVAL 10 MINUTES.",
+    )
 
 
 def _bounds(comparisons: Sequence[TimeComparison], columns: ClassColumns) -> tuple[TemporalBound, ...]:
@@ -187,13 +219,27 @@ def _with_deadlines(
 def _framed(
     bound: BoundQuery, groups: Groups, emission: Emission, relation_of: RelationOf, number: str
 ) -> BoundQuery:
+    refuse_emission(emission, "results of OVER are final by themselves, and rows go by their frames")
     results = groups.results(bound)
     overs = [node for e in results for node in e.walk() if isinstance(node, Over)]
+    if not overs:
+        raise UnsupportedError(
+            "QUALIFY needs OVER",
+            span=None if groups.qualify is None else groups.qualify.span,
+            hint="Write the condition in WHERE.",
+        )
     _pin([*expressions_of(replace(bound, projection=())), *overs])
+    refuse_now(
+        [e for e in (bound.where, *overs) if e is not None],
+        "what OVER reads",
+        "Frames go by the time of rows: RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW.",
+    )
     keys = {expression_text(e): e for over in overs for e in over.partition_by}
     aggregates = [over.aggregate for over in overs if isinstance(over.aggregate, Aggregate)]
     columns = ClassColumns(bound, [keys[text] for text in sorted(keys)], _arguments(aggregates), [], results)
     relation = relation_of(replace(bound, projection=columns.projection))
+    for over in overs:
+        check_over(over, bound, relation.stream, columns.time(relation.stream))
     partitions = {_partition(over, columns) for over in overs}
     partition = max(partitions, key=lambda names: (len(names), names))
     aggregation = _named(Aggregation("", relation.stream.name, partition, is_over=True))

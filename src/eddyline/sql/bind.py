@@ -20,7 +20,7 @@ from eddyline.errors import (
     UnsupportedError,
     nearest,
 )
-from eddyline.expressions import FUNCTIONS, NeedsLiteral, call, cast, coerce, common_type
+from eddyline.expressions import FUNCTIONS, INTERNAL, NeedsLiteral, call, cast, coerce, common_type
 from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall, Variable
 from eddyline.nesting import MAX_NESTING, MAX_NODES, MAX_TYPE_NESTING
 from eddyline.sql import aggregates, syntax, time_windows
@@ -283,12 +283,13 @@ class Binder:
         name = node.name.lower()
         if any(isinstance(argument, syntax.LambdaNode) for argument in node.arguments):
             return self._call_with_function(node, name)
-        user = None if name in FUNCTIONS or self.functions is None else self.functions.get(node.name)
-        if user is None and name not in FUNCTIONS and aggregates.is_aggregate(name):
+        is_known = name in FUNCTIONS and name not in INTERNAL
+        user = None if is_known or self.functions is None else self.functions.get(node.name)
+        if user is None and not is_known and aggregates.is_aggregate(name):
             return self._aggregate(node, is_windowed=False)
         if user is None and name in time_windows.GROUP_WINDOWS:
             return self._group_window(node)
-        if user is None and name not in FUNCTIONS:
+        if user is None and not is_known:
             refuse_function(name, node.span)
         for words, is_there in (
             ("DISTINCT", node.is_distinct),

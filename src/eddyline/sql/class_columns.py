@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from eddyline.catalog import codec
-from eddyline.model import Call, Column, Expression, Literal, ProjectedColumn, Slot, UserCall
+from eddyline.model import Call, Column, Expression, Literal, ProjectedColumn, Slot, Stream, UserCall
 from eddyline.sql.bound_query import BoundQuery
 
 _NOT_SHOWN = ("left anti", "left semi")  # joins of inputs that are only asked for a match
@@ -50,6 +50,10 @@ class ClassColumns:
     def key(self, e: Expression) -> str | None:
         """The column of an expression of GROUP BY or PARTITION BY."""
         return self._keys.get(e)
+
+    def time(self, rows: Stream) -> Column | None:
+        """The column of the input that is the time of the class."""
+        return next((column for column, name in self._plain.items() if name == rows.time), None)
 
     def slots_of_key(self, e: Expression) -> list[int]:
         """The slots of an expression that is a key but for its constants."""

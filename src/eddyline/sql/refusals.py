@@ -36,6 +36,7 @@ _NAMES_AND_VALUES = (
 )  # what a reserved word in backquotes can be
 _NO_ORDER = "A standing query has no end, so its results come in the order they appear."
 _NO_END = "A standing query has no end. Read the newest results with latest(n)."
+_ASCENDING = "Frames hold rows that have come: write ORDER BY the time of the stream, ascending."
 _NO_DIFFERENCE = "Of one stream, write the condition with AND NOT; of two, a LEFT ANTI JOIN (docs/joins.md)."
 _NO_VALUE = "Join the query in FROM and name its column, or write WHERE EXISTS (…) (docs/sql.md, Subqueries)."
 EXPLODE_HINT = (
@@ -197,7 +198,9 @@ class Refusals:
                 )
         is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
         if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
-            return self.unsupported_error(at, f"GROUP BY {word}", WAY_OUT)
+            return self.unsupported_error(
+                at, f"GROUP BY {word}", "Register one query for each set of columns."
+            )
         if word in _OTHER_JOINS and after in _JOIN_WORDS and self._reading.ends_operand(at - 1):
             return self.unsupported_error(at, f"{word} JOIN", _OTHER_JOINS[word])
         if word not in _REFUSED_CLAUSES or self._reading.kinds[at] is not TokenType.BREAK:
@@ -224,7 +227,7 @@ class Refusals:
             return self.named_window(at + 1)
         is_ordering = word == "DESC" or (word == "NULLS" and after in ("FIRST", "LAST"))
         if is_ordering and self._reading.is_in_window(at):
-            return self.unsupported_error(at, f"ORDER BY … {word}", WAY_OUT)
+            return self.unsupported_error(at, f"ORDER BY … {word}", _ASCENDING)
         if word == "=>" and is_inside:
             return self.unsupported_error(at, "a named argument", "Give the arguments in order.")
         if word == "INTERVAL" and self._is_value(at):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eddyline.errors import NotBuiltError, Span, UnsupportedError
+from eddyline.errors import NotBuiltError, Span, UnknownNameError, UnsupportedError
+from eddyline.expressions import INTERNAL
 from eddyline.sql.aggregates import OTHER_NAMES, WAY_OUT
 from eddyline.sql.refusals import EXPLODE_HINT
 
@@ -19,6 +20,8 @@ _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntil
 
 def refuse_function(name: str, span: Span) -> None:
     """Raise what is said of such a function; nothing of any other name."""
+    if name in INTERNAL:
+        raise UnknownNameError(f"there is no function {name}", span=span)
     if name == "window_time":
         raise UnsupportedError(
             "window_time is not supported", span=span, hint="Write window.end - INTERVAL 1 MICROSECOND."

@@ -21,7 +21,8 @@ from eddyline.errors import (
 )
 from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Emission, Groups, aggregated, refuse_outer_columns
+from eddyline.sql.aggregate_refusals import Emission, refuse_emission
+from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, aggregated, refuse_outer_columns
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
@@ -155,6 +156,9 @@ class _TextBinder:
         self._columns_of: dict[int, tuple[UnionColumn, ...]] = {}  # by id of the node of a union
 
     def whole(self) -> tuple[BoundQuery, ...]:
+        root = self._parsed.root
+        if isinstance(root, syntax.UnionNode) or not has_groups(root, self._functions):
+            refuse_emission(self._emission, "the outermost SELECT has no groups")
         around = Binder(Scope(()), self._constants, self._functions)
         branches = self._branches(self._parsed.root, {}, Scope(()), around)
         functions = tuple(sorted(around.used_functions.items()))
@@ -359,6 +363,12 @@ class _TextBinder:
             return unnamed_relation([self._named(body)], self._shape_of, self.read, words)
 
         refuse_outer_columns(bound, groups)
+        if query.is_distinct:
+            raise UnsupportedError(
+                "SELECT DISTINCT cannot stand together with groups",
+                span=distinct_span(query),
+                hint="Groups are distinct by themselves. Make it a view, and write SELECT DISTINCT … FROM it.",
+            )
         emission = self._emission if query is self._parsed.root else DEFAULT_EMISSION
         number = str(next(self._numbers))
         self._labels[number] = (query.inputs[0].alias or "rows",)

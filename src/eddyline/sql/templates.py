@@ -44,7 +44,8 @@ from eddyline.model import (
 )
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Emission, emission_of
+from eddyline.sql.aggregate_refusals import Emission
+from eddyline.sql.aggregations import DEFAULT_EMISSION, emission_of
 from eddyline.sql.bind import KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
 from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
@@ -306,13 +307,14 @@ class Shapes:
         streams: Streams | Mapping[str, Stream],
         functions: KnownFunctions | None = None,
         params: Mapping[str, pa.DataType] | None = None,
+        properties: Properties | None = None,
     ) -> None:
         """Refuse queries of a shape whose constants, in `slots`, go over a limit, with the place in their text."""
         try:
             check_constants(shape, slots, self.time_zone)
         except LimitError:
             # the shape has the places of the first text of its kind
-            own, _ = Shapes(time_zone=self.time_zone).shape_of(text, streams, functions, params)
+            own, _ = Shapes(time_zone=self.time_zone).shape_of(text, streams, functions, params, properties)
             try:
                 check_constants(own, slots, self.time_zone)
             except LimitError as error:

@@ -18,6 +18,8 @@ _BUILT = (
     "cooldown_us",
     "for_us",
     "resolve_us",
+    "emit",
+    "keep_us",
     "deliver",
     "message",
     "severity",
@@ -75,6 +77,10 @@ def _not_built(what: str, *, span: Span | None = None, hint: str | None = None) 
 
 
 def _check_properties(properties: Properties) -> None:
+    if properties.emit == "request":
+        raise NotBuiltError(
+            "property emit = 'request' is not built in this version", hint="Write 'changes' or 'final'."
+        )
     for field, word in FIELDS.items():
         if field not in _BUILT and getattr(properties, field) != getattr(_DEFAULT, field):
             built = ", ".join(FIELDS[name] for name in _BUILT)
