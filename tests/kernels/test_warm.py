@@ -52,7 +52,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
     )
     for line in lines[1:-1]:
         assert re.fullmatch(
-            r"eddyline: compiled \d of 10 parts of its inner loops in \d+ s; about \d+ s to go …", line
+            r"eddyline: compiled \d+ of 11 parts of its inner loops in \d+ s; about \d+ s to go …", line
         )
     assert pushed(str(tmp_path)) == ("[{'a': 2}]", "")
 

@@ -25,6 +25,7 @@ from eddyline.kernels import (
     join_index,
     key_lists,
     leaves,
+    ordered_sets,
     places,
     shared_levels,
     table_versions,
@@ -32,7 +33,14 @@ from eddyline.kernels import (
 
 # With the seconds of a free core that each takes, as measured: shares of the work, on any machine.
 _HERE = {bitsets: 4.1, key_lists: 1.6, join_index: 2.1, accumulators: 5.5}
-_BESIDE = {places: 2.9, leaves: 1.4, shared_levels: 1.9, byte_coding: 1.0, table_versions: 2.0}
+_BESIDE = {
+    places: 2.9,
+    leaves: 1.4,
+    shared_levels: 1.9,
+    byte_coding: 1.0,
+    table_versions: 2.0,
+    ordered_sets: 7.8,
+}
 _N_PARTS = 1 + len(_HERE) + len(_BESIDE)
 _PROBE_S = 0.9  # of `counts`, which is compiled first
 _START_S = 2.0  # of the second process
