@@ -126,4 +126,4 @@ def variance(function: str, values: list[Any]) -> float | None:
     exact = sum(((number - mean) ** 2 for number in numbers), Fraction(0)) / n
     if function.startswith("var"):
         return float(exact) if exact < Fraction(1.797e308) else math.inf
-    return float(Decimal(exact.numerator).sqrt(EXACTLY) / Decimal(exact.denominator).sqrt(EXACTLY))
+    return float(Decimal(exact.numerator).sqrt() / Decimal(exact.denominator).sqrt())

@@ -66,7 +66,8 @@ class Accumulator(ABC):
 
     def resize(self, n: int) -> None:
         """Room for n entries; those that were not there are empty."""
-        self.arrays = {name: grown(array, n) for name, array in self.arrays.items()}
+        for name, array in self.arrays.items():
+            self.arrays[name] = grown(array, n)
 
     def clear(self, entries: Ints) -> None:
         for array in self.arrays.values():

@@ -16,6 +16,7 @@ from eddyline import types
 from eddyline.aggregates.accumulators import Accumulator, given, grown
 from eddyline.aggregates.chosen import ChosenRow
 from eddyline.aggregates.counts import RowCount, TruthCounts
+from eddyline.aggregates.multisets import DistinctRows, ExtremeRows, TimedRows
 from eddyline.aggregates.rows import ClassRows, Ints
 from eddyline.aggregates.sums import DoubleSum, ExactSum
 from eddyline.aggregates.variances import Moments
@@ -35,7 +36,14 @@ _KINDS: Mapping[str, Callable[[AggregateCall], Accumulator]] = {
     "count_if": RowCount,
     "variance": Moments,
     "truth": TruthCounts,
+    "distinct": DistinctRows,
 } | dict.fromkeys(("min", "max", "min_by", "max_by", "first", "last"), ChosenRow)
+# where rows may leave again
+_SIGNED_KINDS: Mapping[str, Callable[[AggregateCall], Accumulator]] = {
+    **_KINDS,
+    **dict.fromkeys(("min", "max"), ExtremeRows),
+    **dict.fromkeys(("min_by", "max_by", "first", "last"), TimedRows),
+}
 
 
 class States:
@@ -49,7 +57,7 @@ class States:
         self._calls = {call.name: (call, _shared_name(call)) for call in calls}
         for call, name in self._calls.values():
             if name not in self._accumulators:
-                self._accumulators[name] = _accumulator(call)
+                self._accumulators[name] = _accumulator(call, is_signed)
         self.is_invertible = all(a.is_invertible for a in self._accumulators.values())
 
     def resize(self, n: int) -> None:
@@ -80,7 +88,7 @@ class States:
             accumulator.add(entries, rows)
 
     def merge(self, into: Ints, other: States, which: Ints) -> None:
-        """Entry which[k] of the other goes into into[k]; several may go into one. `other` is not self."""
+        """Entry which[k] of the other goes into into[k]; several may go into one."""
         np.add.at(self._n_rows, into, other._n_rows[which])
         for name, accumulator in self._accumulators.items():
             accumulator.merge(into, other._accumulators[name], which)
@@ -92,7 +100,7 @@ class States:
             accumulator.subtract(into, other._accumulators[name], which)
 
     def copy(self, into: Ints, other: States, which: Ints) -> None:
-        """Entry which[k] of the other takes the place of into[k]."""
+        """Entry which[k] of the other takes the place of into[k]; none of these is there twice."""
         self._n_rows[into] = other._n_rows[which]
         for name, accumulator in self._accumulators.items():
             accumulator.copy(into, other._accumulators[name], which)
@@ -121,15 +129,13 @@ class States:
         """Entries as they were stored; those of calls that are not in the batch are empty."""
         self.clear(entries)
         self._n_rows[entries] = batch[N_ROWS].to_numpy()
+        saved: dict[str, dict[str, pa.Array]] = {}
+        for column in batch.schema.names:
+            name, _, part = column.rpartition(".")
+            saved.setdefault(name, {})[part] = batch[column]
         for name, accumulator in self._accumulators.items():
-            prefix = f"{name}."
-            columns = {
-                column[len(prefix) :]: batch[column]
-                for column in batch.schema.names
-                if column.startswith(prefix)
-            }
-            if columns:
-                accumulator.load(entries, columns)
+            if name in saved:
+                accumulator.load(entries, saved[name])
 
     @property
     def nbytes(self) -> int:
@@ -143,13 +149,19 @@ class States:
             accumulator.check(n_rows)
 
 
+def _family(call: AggregateCall) -> str:
+    if call.is_distinct:
+        return "distinct"
+    return _FAMILY.get(call.function, call.function)
+
+
 def _shared_name(call: AggregateCall) -> str:
     """The name of the partial results that a call reads."""
-    return replace(call, function=_FAMILY.get(call.function, call.function), frame=None).name
+    return replace(call, function=_family(call), frame=None).name
 
 
-def _accumulator(call: AggregateCall) -> Accumulator:
-    family = _FAMILY.get(call.function, call.function)
+def _accumulator(call: AggregateCall, is_signed: bool) -> Accumulator:
+    family = _family(call)
     if family == "sum":
         return DoubleSum(call) if types.is_floating(call.types[0]) else ExactSum(call)
-    return _KINDS[family](call)
+    return (_SIGNED_KINDS if is_signed else _KINDS)[family](call)

@@ -1,12 +1,11 @@
 """Values of any type by entry, and the order of values as integers.
 
-Values of fixed width stand in an array. Others are in a pool that only grows; when more than half of it is no longer referred to,
-the rest is copied together.
+Values of fixed width stand in an array. Others are in a pool that only grows; once more than half of it is unused, the rest is
+copied together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,57 +116,73 @@ def _stored(t: pa.DataType) -> pa.DataType:
     return t if types.is_numeric(t) else pa.int64()
 
 
-class PooledValues:
-    """Values of any width, by entry the place in a pool behind which its value stands, 0 where it is NULL.
+class Pool:
+    """Values of any type by place. A place holds until the pool is compacted; below 0 it is that of NULL.
 
-    The pool is a list of chunks, each more than twice as long as the next: a value is copied a logarithmic number of times.
+    The values are in chunks, each more than twice as long as the next, so a value is copied a logarithmic number of times.
     """
 
     def __init__(self, t: pa.DataType) -> None:
         self._chunks = [pa.array([], t)]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def add(self, column: pa.Array) -> Ints:
+        """The places that these values get."""
+        places = len(self) + np.arange(len(column))
+        places[np.asarray(column.is_null().to_numpy(zero_copy_only=False))] = -1
+        self._chunks.append(column)
+        while len(self._chunks) > 1 and len(self._chunks[-2]) <= 2 * len(self._chunks[-1]):
+            self._chunks[-2:] = [pa.concat_arrays(self._chunks[-2:])]
+        return places
+
+    def take(self, places: Ints) -> pa.Array:
+        starts = np.cumsum([0, *map(len, self._chunks)])
+        chunk_of = np.searchsorted(starts[1:-1], places, side="right")
+        order = np.argsort(chunk_of, kind="stable")
+        bounds = np.searchsorted(chunk_of[order], np.arange(len(self._chunks) + 1))
+        parts = []
+        for at, chunk in enumerate(self._chunks):
+            inside = places[order[bounds[at] : bounds[at + 1]]]
+            parts.append(chunk.take(pa.array(inside - starts[at], mask=inside < 0)))
+        position = np.empty(len(places), np.int64)
+        position[order] = np.arange(len(places))
+        return pa.concat_arrays(parts).take(pa.array(position))
+
+    def compact(self, places: Ints) -> Ints:
+        """Only the values at these places stay; they get new ones."""
+        used, position = np.unique(places, return_inverse=True)
+        n_null = np.searchsorted(used, 0)
+        self._chunks = [self.take(used[n_null:])]
+        return np.maximum(position.reshape(-1) - n_null, -1)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(chunk.nbytes) for chunk in self._chunks)
+
+
+class PooledValues:
+    """Values of any width: by entry one more than the place in a pool, 0 where it is NULL."""
+
+    def __init__(self, t: pa.DataType) -> None:
+        self._pool = Pool(t)
         self._end = np.zeros(0, np.int64)
 
     def resize(self, n: int) -> None:
         self._end = grown(self._end, n)
 
     def put(self, entries: Ints, column: pa.Array) -> None:
-        n_pooled = sum(map(len, self._chunks))
-        ends = n_pooled + 1 + np.arange(len(column))
-        ends[np.asarray(column.is_null().to_numpy(zero_copy_only=False))] = 0
-        self._end[entries] = ends
-        if n_pooled + len(column) > MIN_POOL + 2 * np.count_nonzero(self._end):
-            self._compact(column)
-            return
-        self._chunks.append(column)
-        while len(self._chunks) > 1 and len(self._chunks[-2]) <= 2 * len(self._chunks[-1]):
-            self._chunks[-2:] = [pa.concat_arrays(self._chunks[-2:])]
+        self._end[entries] = self._pool.add(column) + 1
+        if len(self._pool) > MIN_POOL + 2 * np.count_nonzero(self._end):
+            self._end = self._pool.compact(self._end - 1) + 1
 
     def take(self, entries: Ints) -> pa.Array:
-        return _taken(self._chunks, self._end[entries] - 1)
+        return self._pool.take(self._end[entries] - 1)
 
     def clear(self, entries: Ints) -> None:
         self._end[entries] = 0
 
-    def _compact(self, column: pa.Array) -> None:
-        live = np.flatnonzero(self._end)
-        self._chunks = [_taken([*self._chunks, column], self._end[live] - 1)]
-        self._end[live] = 1 + np.arange(len(live))
-
     @property
     def nbytes(self) -> int:
-        return self._end.nbytes + sum(int(chunk.nbytes) for chunk in self._chunks)
-
-
-def _taken(chunks: Sequence[pa.Array], places: Ints) -> pa.Array:
-    """Values by their places in all chunks together; NULL below 0."""
-    starts = np.cumsum([0, *map(len, chunks)])
-    chunk_of = np.searchsorted(starts[1:-1], places, side="right")
-    order = np.argsort(chunk_of, kind="stable")
-    bounds = np.searchsorted(chunk_of[order], np.arange(len(chunks) + 1))
-    parts = []
-    for at, chunk in enumerate(chunks):
-        inside = places[order[bounds[at] : bounds[at + 1]]]
-        parts.append(chunk.take(pa.array(inside - starts[at], mask=inside < 0)))
-    position = np.empty(len(places), np.int64)
-    position[order] = np.arange(len(places))
-    return pa.concat_arrays(parts).take(pa.array(position))
+        return self._end.nbytes + self._pool.nbytes

@@ -26,6 +26,7 @@ from eddyline.kernels import (
     key_lists,
     key_words,
     leaves,
+    ordered_sets,
     places,
     shared_levels,
     slice_lists,
@@ -42,6 +43,7 @@ _BESIDE = {
     table_versions: 2.0,
     key_words: 1.5,
     slice_lists: 0.5,
+    ordered_sets: 7.8,
 }
 _N_PARTS = 1 + len(_HERE) + len(_BESIDE)
 _PROBE_S = 0.9  # of `counts`, which is compiled first
