@@ -4,7 +4,9 @@ Enter rows of a class in a round (`ClassRows`), leave entries as they were and a
 over their frames. What a round does is held apart until it commits.
 """
 
+from eddyline.aggregates.absence import Absences
+from eddyline.aggregates.calendar import Calendar
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
 
-__all__ = ["GONE", "ClassRows", "EntryChanges", "Reader", "RoundTime", "Structure"]
+__all__ = ["GONE", "Absences", "Calendar", "ClassRows", "EntryChanges", "Reader", "RoundTime", "Structure"]

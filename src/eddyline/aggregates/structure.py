@@ -25,6 +25,8 @@ class Reader:
     aggregation: Aggregation
     calls: tuple[AggregateCall, ...]  # all that some query needs
     epochs: tuple[int, ...]  # those with live queries, ascending
+    # comparisons with now() in HAVING: the name of a TIMESTAMP call, and how long after its value one changes, in microseconds
+    distances_us: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
