@@ -131,7 +131,7 @@ def test_a_comparison_that_joins_finds_the_groups_that_stand():
 
 
 def test_a_tick_visits_the_groups_that_flip_among_many():
-    n_devices, n_silent, every = 100_000, 1_000, 60
+    n_devices, n_silent, every = 40_000, 400, 60
     rng = np.random.default_rng(5)
     absences = Absences()
     absences.build({"#max(ts)": [300 + 6 * k for k in range(100)]})

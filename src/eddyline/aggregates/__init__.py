@@ -7,6 +7,17 @@ over their frames. What a round does is held apart until it commits.
 from eddyline.aggregates.absence import Absences
 from eddyline.aggregates.calendar import Calendar
 from eddyline.aggregates.rows import ClassRows, EntryChanges
+from eddyline.aggregates.sessions import Sessions
 from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
 
-__all__ = ["GONE", "Absences", "Calendar", "ClassRows", "EntryChanges", "Reader", "RoundTime", "Structure"]
+__all__ = [
+    "GONE",
+    "Absences",
+    "Calendar",
+    "ClassRows",
+    "EntryChanges",
+    "Reader",
+    "RoundTime",
+    "Sessions",
+    "Structure",
+]

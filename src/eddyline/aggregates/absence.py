@@ -60,7 +60,7 @@ class Absences:
     def left(self, entries: Ints) -> None:
         """Entries have left."""
         for calendar in self._calendars.values():
-            calendar.put(entries, np.full(len(entries), NO_TIME, np.int64))
+            calendar.remove(entries)
 
     def flips(self, now_before_us: int | None, now_us: int) -> Ints:
         """Entries with a comparison that changes in (now_before, now], ascending; none in the first round of all."""

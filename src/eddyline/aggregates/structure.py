@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from eddyline.aggregates.rows import ClassRows, EntryChanges
-from eddyline.model import AggregateCall, Aggregation
+from eddyline.model import AggregateCall, Aggregation, TemporalBound
 
 GONE = "#gone"  # a column of saved entries: the entry has left
 
@@ -25,8 +25,7 @@ class Reader:
     aggregation: Aggregation
     calls: tuple[AggregateCall, ...]  # all that some query needs
     epochs: tuple[int, ...]  # those with live queries, ascending
-    # comparisons with now() in HAVING: the name of a TIMESTAMP call, and how long after its value one changes, in microseconds
-    distances_us: tuple[tuple[str, int], ...] = ()
+    deadlines: tuple[TemporalBound, ...] = ()  # comparisons of TIMESTAMP calls, by name, with now() in HAVING
 
 
 @dataclass(frozen=True, slots=True)
