@@ -4,9 +4,12 @@ Enter rows of a class in a round (`ClassRows`), leave entries as they were and a
 over their frames. What a round does is held apart until it commits.
 """
 
+from eddyline.aggregates.absence import Absences
+from eddyline.aggregates.calendar import Calendar
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.running import RunningGroups
+from eddyline.aggregates.sessions import Sessions
 from eddyline.aggregates.states import States
 from eddyline.aggregates.structure import CLOSED, FORGOTTEN, GONE, Reader, RoundTime, Structure
 from eddyline.aggregates.windows import SlicedWindows
@@ -15,12 +18,15 @@ __all__ = [
     "CLOSED",
     "FORGOTTEN",
     "GONE",
+    "Absences",
+    "Calendar",
     "ClassRows",
     "EntryChanges",
     "Keys",
     "Reader",
     "RoundTime",
     "RunningGroups",
+    "Sessions",
     "SlicedWindows",
     "States",
     "Structure",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from eddyline.aggregates.rows import ClassRows, EntryChanges
-from eddyline.model import AggregateCall, Aggregation
+from eddyline.model import AggregateCall, Aggregation, TemporalBound
 
 CLOSED, FORGOTTEN = "closed", "forgotten"  # why entries leave that rows do not take away
 GONE = "#gone"  # a column of saved entries: the entry has left
@@ -26,6 +26,7 @@ class Reader:
     aggregation: Aggregation
     calls: tuple[AggregateCall, ...]  # all that some query needs
     epochs: tuple[int, ...]  # those with live queries, ascending
+    deadlines: tuple[TemporalBound, ...] = ()  # comparisons of TIMESTAMP calls, by name, with now() in HAVING
 
 
 @dataclass(frozen=True, slots=True)

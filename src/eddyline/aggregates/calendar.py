@@ -1,0 +1,107 @@
+"""Items by an instant each, asked which of them time passes: rows that enter or leave a temporal filter, groups that fall silent.
+
+An item with instant t is *due* at t + d for each of a few distances d. Time that goes from `before` to `now` passes the items
+with t in (before - d, now - d]; only these are visited.
+
+Invariant: no item is due between the time of the last `pass_time` and `_bound`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from eddyline.aggregates.ordered_items import OrderedItems, Run
+from eddyline.aggregates.rows import Ints
+from eddyline.model import NO_TIME, TemporalBound
+
+_NEVER = 1 << 62
+_SCAN, _LONG_SCAN = (
+    16,
+    4096,
+)  # pairs looked at when the next one that is up to date is searched: at first; at most
+
+
+class Calendar(OrderedItems):
+    """Dense items, each with an instant or none. What a round does can be undone until it commits."""
+
+    def __init__(self, distances_us: Iterable[int] = ()) -> None:
+        super().__init__()
+        self.n_visited = 0  # items that time has passed, over all rounds
+        self._bound = NO_TIME  # no item is due before it; NO_TIME: it is to be found
+        self._bound_before: int | None = None  # that of the last commit, if it changed
+        self._distances = np.empty(0, np.int64)
+        self.build(distances_us)
+
+    def build(self, distances_us: Iterable[int]) -> None:
+        """The distances at which items are due from now on."""
+        self._distances = np.array(sorted(set(distances_us)), np.int64)
+        self._bound = NO_TIME
+
+    def put(self, items: Ints, numbers: Ints) -> None:
+        """Give items, all different, other instants; NO_TIME takes one out."""
+        super().put(items, numbers)
+        first = int(numbers[numbers != NO_TIME].min(initial=_NEVER))
+        if len(self._distances) and first + int(self._distances[0]) < self._bound:
+            self._set_bound(NO_TIME)
+
+    def pass_time(self, before_us: int | None, now_us: int) -> Ints:
+        """The items that are due in (before, now], ascending; before None: at now or ever before."""
+        if now_us < self._bound or not len(self._distances):
+            return np.empty(0, np.int64)
+        low = None if before_us is None else before_us - self._distances
+        items = self.within(low, now_us - self._distances)
+        self._set_bound(self._next_due(now_us))
+        self.n_visited += len(items)
+        return items
+
+    def next_deadline(self, now_us: int) -> int | None:
+        """An instant after now before which no item is due; None: none is ever."""
+        if self._bound <= now_us:
+            self._set_bound(self._next_due(now_us))
+        return None if self._bound >= _NEVER else self._bound
+
+    def commit(self) -> None:
+        super().commit()
+        self._bound_before = None
+
+    def rollback(self) -> None:
+        super().rollback()
+        if self._bound_before is not None:
+            self._bound = min(self._bound, self._bound_before)
+        self._bound_before = None
+
+    def _set_bound(self, bound: int) -> None:
+        if self._bound_before is None:
+            self._bound_before = self._bound
+        self._bound = bound
+
+    def _next_due(self, now_us: int) -> int:
+        """The first time after now at which an item is due, or _NEVER."""
+        due = [self._first_due(run, now_us) for run in self._runs] if len(self._distances) else []
+        return min([_NEVER, *due])
+
+    def _first_due(self, run: Run, now_us: int) -> int:
+        """Of one run: for each distance the first pair behind now that is up to date."""
+        instants, items = run
+        place = np.searchsorted(instants, now_us - self._distances, side="right")
+        open_, n_looked, first = np.arange(len(place)), _SCAN, _NEVER
+        while len(open_ := open_[place[open_] < len(items)]):
+            looked = np.minimum(place[open_, None] + np.arange(n_looked), len(items) - 1)
+            live = self._number[items[looked]] == instants[looked]
+            found = np.flatnonzero(live.any(axis=1))
+            at = looked[found, live[found].argmax(axis=1)]
+            first = min(first, int((instants[at] + self._distances[open_[found]]).min(initial=_NEVER)))
+            place[open_] += n_looked
+            open_, n_looked = np.delete(open_, found), min(4 * n_looked, _LONG_SCAN)
+        return first
+
+
+def distances_of(bounds: Sequence[TemporalBound]) -> dict[str, set[int]]:
+    """By column, how long after its value comparisons with now() change."""
+    found: dict[str, set[int]] = {}
+    for bound in bounds:
+        distances = {d for d in (bound.leave_us, bound.enter_us) if d is not None}
+        found[bound.column] = found.get(bound.column, set()) | distances
+    return found
