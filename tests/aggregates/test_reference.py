@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import random
 
 import pytest
 
+from tests.aggregates.cuts import (
+    allows_cuts,
+    closed_segments,
+    recut,
+    standing,
+    standing_differences,
+    with_ticks,
+)
 from tests.aggregates.reference import run_case
+from tests.aggregates.scripts import VECTORS
 from tests.aggregates.written_values import differences, folded, is_equal, units
+from tests.conftest import SEED
 
-CASES = json.loads((Path(__file__).parents[1] / "vectors" / "aggregates.json").read_text())["cases"]
+CASES = VECTORS["cases"]
 
 
 @pytest.mark.vectors
@@ -50,3 +59,24 @@ def test_a_row_cannot_leave_before_it_came():
     assert folded([[["insert", [1]], ["insert", [1]]], [["delete", [1]]]]) == [[1]]
     with pytest.raises(AssertionError, match="never came"):
         folded([[["delete", [1]]]])
+
+
+# --------------------------------------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize("case", list(filter(allows_cuts, CASES)), ids=lambda case: case["name"])
+def test_the_reference_leaves_the_same_rows_however_rows_are_cut_into_rounds(case):
+    whole, rng = closed_segments(case), random.Random(f"{SEED} {case['name']}")
+    expected = standing(whole, run_case(whole, has_deadlines=False), at_extra=True)
+    for cut in (recut(case, rng) for _ in range(2)):
+        assert (
+            standing_differences(expected, standing(cut, run_case(cut, has_deadlines=False), at_extra=True))
+            == []
+        )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_more_ticks_leave_the_same_rows_after_every_round_of_the_reference(case):
+    ticked = with_ticks(case, random.Random(f"{SEED} {case['name']}"))
+    found = standing(ticked, run_case(ticked, has_deadlines=False), at_extra=False)
+    assert standing_differences(standing(case, case, at_extra=False), found) == []

@@ -29,6 +29,8 @@ def written(value: Any) -> Any:
     """A Python value as the vectors write it."""
     if isinstance(value, tuple):
         return {"start": written_instant(value[0]), "end": written_instant(value[1])}
+    if isinstance(value, dict):
+        return {name: written(part) for name, part in value.items()}
     if isinstance(value, datetime.datetime):
         return written_instant(value)
     if isinstance(value, Decimal):
