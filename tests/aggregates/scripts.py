@@ -45,7 +45,7 @@ def features(case: Case) -> set[str]:
         has = {
             "tables": text.is_grouped and any(name in streams and streams[name].key for name in sources),
             "views": bool(views) and bool(text.calls or any(view.calls for view in views)),
-            "joins": text.is_grouped and len(sources) > 1,
+            "joins": bool(text.calls) and len(sources) > 1,
             "final": text.is_final,
             "keep": text.keep is not None,
             "sessions": text.window is not None and text.window.is_session,
