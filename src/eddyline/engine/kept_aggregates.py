@@ -21,6 +21,8 @@ from eddyline.aggregates import (
     Reader,
     RoundTime,
     RunningGroups,
+    Sessions,
+    SlicedWindows,
     Structure,
 )
 from eddyline.batch import QueryIds, TupleBatch
@@ -31,7 +33,7 @@ from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
-from eddyline.model import WINDOW, Aggregation, ExecutionChoices, Round
+from eddyline.model import RUNNING, SESSIONS, WINDOW, WINDOWS, Aggregation, ExecutionChoices, Round
 from eddyline.operators import (
     ArrivedRows,
     Derived,
@@ -234,7 +236,12 @@ class AggregateLevel(StatelessOperator):
 def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure:
     schema = planned.views.by_name[aggregation.rows.lower()].stream.schema
     keys = pa.schema([schema.field(name) for name in aggregation.keys])
-    return RunningGroups(keys, reads_table=aggregation.reads_table)
+    if aggregation.kind == RUNNING:
+        return RunningGroups(keys, reads_table=aggregation.reads_table)
+    if aggregation.kind == WINDOWS:
+        return SlicedWindows(keys, reads_table=aggregation.reads_table)
+    assert aggregation.kind == SESSIONS, aggregation.kind
+    return Sessions(keys)
 
 
 def form_of(aggregation: Aggregation) -> Form:

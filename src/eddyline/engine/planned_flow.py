@@ -99,14 +99,20 @@ class PlannedFlow:
         signatures = (each.signature for each in self.joins.plan.signatures)
         joins = [each.name for each in signatures if name in map(str.lower, each.streams)]
         found: set[int] = set()
+        aggregated = [
+            each for each in self.aggregates.by_name.values() if each.aggregation.rows.lower() == name
+        ]
+        # of rows that only come, new queries see what others do
+        all_told = {each.aggregation.name.lower() for each in aggregated if not each.aggregation.reads_table}
         for relation, plan in (
             (name, self.views.readers[name]),
             *((each.lower(), self.joins.queries[each]) for each in joins),
+            *((each.aggregation.name.lower(), each.queries) for each in aggregated),
         ):
             for segment in (*plan.segments, *plan.branches):
-                is_meant = (
-                    segment.is_live if is_told is None else segment.is_live & is_told(relation, segment.ids)
-                )
+                is_meant = segment.is_live
+                if is_told is not None and relation not in all_told:
+                    is_meant = is_meant & is_told(relation, segment.ids)
                 found.update(segment.query_ids[is_meant].tolist())
             for segment in plan.bodies:
                 for each in segment.ids[segment.is_live].tolist():
