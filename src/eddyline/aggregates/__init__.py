@@ -5,8 +5,20 @@ over their frames. What a round does is held apart until it commits.
 """
 
 from eddyline.aggregates.keys import Keys
+from eddyline.aggregates.over import OverRows, OverValues
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.states import States
 from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
 
-__all__ = ["GONE", "ClassRows", "EntryChanges", "Keys", "Reader", "RoundTime", "States", "Structure"]
+__all__ = [
+    "GONE",
+    "ClassRows",
+    "EntryChanges",
+    "Keys",
+    "OverRows",
+    "OverValues",
+    "Reader",
+    "RoundTime",
+    "States",
+    "Structure",
+]

@@ -11,19 +11,26 @@ from typing import TYPE_CHECKING
 
 from eddyline.kernels.deferred import Deferred
 from eddyline.kernels.layouts import (
+    ARRIVAL,
     ATTRIBUTE,
     BLOCK_LEAVES,
     BUCKETS,
     CLOSES,
     COLUMN,
+    COUNT,
+    EARLIEST,
+    EPOCH,
     FEW_STEPS,
     FINITE,
+    GREATEST,
     HALF,
     HUGE_EXPONENT,
     IS_DIRECT,
     LANE_BITS,
     LANES,
+    LATEST,
     LEAF_LANES,
+    LEAST,
     LINE_NUMBERS,
     LINE_WORDS,
     LONG_LIST,
@@ -40,6 +47,7 @@ from eddyline.kernels.layouts import (
     PADDING,
     PLUS_INFINITE,
     QUAD,
+    RING_COLUMNS,
     SEGMENT_COLUMNS,
     SHIFT,
     TABLE,
@@ -99,6 +107,25 @@ if TYPE_CHECKING:
     )
     from eddyline.kernels.key_words import add_keys, copy_runs, find_keys, place_keys, remove_keys
     from eddyline.kernels.leaves import find_records, put_ids
+    from eddyline.kernels.over_frames import (
+        distinct_between,
+        epoch_starts,
+        find_specials,
+        places_back,
+        prefix_totals,
+        range_starts,
+        sums_between,
+        winners_between,
+    )
+    from eddyline.kernels.over_rings import (
+        append_rows,
+        build_nodes,
+        fold_rows,
+        merge_rows,
+        pin_distinct,
+        pin_winners,
+        purge_cuts,
+    )
     from eddyline.kernels.places import (
         ascending,
         byte_places,
@@ -132,6 +159,21 @@ if TYPE_CHECKING:
     )
     from eddyline.kernels.warm import compile_if_cold, warm_up
 else:
+    distinct_between = Deferred("over_frames", "distinct_between")
+    epoch_starts = Deferred("over_frames", "epoch_starts")
+    find_specials = Deferred("over_frames", "find_specials")
+    places_back = Deferred("over_frames", "places_back")
+    prefix_totals = Deferred("over_frames", "prefix_totals")
+    range_starts = Deferred("over_frames", "range_starts")
+    sums_between = Deferred("over_frames", "sums_between")
+    winners_between = Deferred("over_frames", "winners_between")
+    append_rows = Deferred("over_rings", "append_rows")
+    build_nodes = Deferred("over_rings", "build_nodes")
+    fold_rows = Deferred("over_rings", "fold_rows")
+    merge_rows = Deferred("over_rings", "merge_rows")
+    pin_distinct = Deferred("over_rings", "pin_distinct")
+    pin_winners = Deferred("over_rings", "pin_winners")
+    purge_cuts = Deferred("over_rings", "purge_cuts")
     add_doubles = Deferred("accumulators", "add_doubles")
     add_limbs = Deferred("accumulators", "add_limbs")
     add_moments = Deferred("accumulators", "add_moments")
@@ -209,19 +251,26 @@ else:
     warm_up = Deferred("warm", "warm_up")
 
 __all__ = [
+    "ARRIVAL",
     "ATTRIBUTE",
     "BLOCK_LEAVES",
     "BUCKETS",
     "CLOSES",
     "COLUMN",
+    "COUNT",
+    "EARLIEST",
+    "EPOCH",
     "FEW_STEPS",
     "FINITE",
+    "GREATEST",
     "HALF",
     "HUGE_EXPONENT",
     "IS_DIRECT",
     "LANES",
     "LANE_BITS",
+    "LATEST",
     "LEAF_LANES",
+    "LEAST",
     "LINE_NUMBERS",
     "LINE_WORDS",
     "LONG_LIST",
@@ -238,6 +287,7 @@ __all__ = [
     "PADDING",
     "PLUS_INFINITE",
     "QUAD",
+    "RING_COLUMNS",
     "SEGMENT_COLUMNS",
     "SHIFT",
     "TABLE",
@@ -254,8 +304,10 @@ __all__ = [
     "add_moments",
     "add_signs",
     "add_up",
+    "append_rows",
     "are_open",
     "ascending",
+    "build_nodes",
     "byte_codes",
     "byte_places",
     "close_where_dropped",
@@ -270,8 +322,10 @@ __all__ = [
     "cut_superseded",
     "decode_rows",
     "decode_rows_at",
+    "distinct_between",
     "divided",
     "divided_half_up",
+    "epoch_starts",
     "evaluate_blocks",
     "fill_reach",
     "fill_table",
@@ -283,7 +337,9 @@ __all__ = [
     "find_pairs",
     "find_records",
     "find_some_pairs",
+    "find_specials",
     "float_places",
+    "fold_rows",
     "gather_bytes",
     "gather_rows",
     "gathered_offsets",
@@ -299,21 +355,29 @@ __all__ = [
     "meet_changes",
     "merge_doubles",
     "merge_moments",
+    "merge_rows",
     "needing_among",
     "note",
     "open_pairs",
     "pair_up",
+    "pin_distinct",
+    "pin_winners",
     "place_keys",
     "place_pairs",
+    "places_back",
+    "prefix_totals",
+    "purge_cuts",
     "push_pairs",
     "put_bits",
     "put_ids",
+    "range_starts",
     "read_only",
     "remove_keys",
     "renumber_pairs",
     "replace_by_greater",
     "rows_needing",
     "same_bytes",
+    "sums_between",
     "unhang_versions",
     "unlink_entries",
     "unlink_pairs",
@@ -322,5 +386,6 @@ __all__ = [
     "versions_known_from",
     "warm_up",
     "wide_places",
+    "winners_between",
     "word_tree",
 ]

@@ -26,6 +26,8 @@ from eddyline.kernels import (
     key_lists,
     key_words,
     leaves,
+    over_frames,
+    over_rings,
     places,
     shared_levels,
     table_versions,
@@ -40,6 +42,8 @@ _BESIDE = {
     byte_coding: 1.0,
     table_versions: 2.0,
     key_words: 1.5,
+    over_rings: 5.5,
+    over_frames: 6.7,
 }
 _N_PARTS = 1 + len(_HERE) + len(_BESIDE)
 _PROBE_S = 0.9  # of `counts`, which is compiled first
