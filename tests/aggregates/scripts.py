@@ -18,9 +18,8 @@ from tests.aggregates.written_values import differences, python_row, written, wr
 ALL_FEATURES = frozenset(
     ("running", "windows", "final", "sessions", "over", "temporal", "absence", "tables", "views", "joins", "keep")
 )  # fmt: skip
-FEATURES: frozenset[str] = frozenset(
-    ("running", "windows", "final", "sessions", "keep", "views")
-)  # of ALL_FEATURES, those that the engine has
+# of ALL_FEATURES, those that the engine has
+FEATURES = frozenset(("running", "windows", "final", "sessions", "keep", "views", "over"))
 REFUSES = True  # whether it refuses what has no meaning, whatever is built
 # The engine's next deadline in microseconds, once it has one: it is compared with that of the script.
 DEADLINE_US: Callable[[eddyline.Engine], int | None] | None = None

@@ -7,6 +7,7 @@ over their frames. What a round does is held apart until it commits.
 from eddyline.aggregates.absence import Absences
 from eddyline.aggregates.calendar import Calendar
 from eddyline.aggregates.keys import Keys
+from eddyline.aggregates.over import OverRows, OverValues
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.sessions import Sessions
@@ -23,6 +24,8 @@ __all__ = [
     "ClassRows",
     "EntryChanges",
     "Keys",
+    "OverRows",
+    "OverValues",
     "Reader",
     "RoundTime",
     "RunningGroups",

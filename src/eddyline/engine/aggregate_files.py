@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from eddyline.aggregates import Structure
+from eddyline.aggregates import OverRows, Structure
 from eddyline.catalog import ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.storage import AggregateBlock
@@ -33,7 +33,7 @@ class AggregateFiles:
         )
 
     def write(
-        self, round_number: int, structures: Mapping[Form, Structure]
+        self, round_number: int, structures: Mapping[Form, Structure | OverRows]
     ) -> tuple[list[ListedFile], list[str]]:
         """Step 3: a file of what the round has changed, if there is anything; and those listed no longer."""
         self._new = None

@@ -8,6 +8,7 @@ their frames. Queries of different age see different rows of a class, so each ep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from eddyline.aggregates import (
     CLOSED,
     ClassRows,
     EntryChanges,
+    OverRows,
+    OverValues,
     Reader,
     RoundTime,
     RunningGroups,
@@ -33,7 +36,7 @@ from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
-from eddyline.model import RUNNING, SESSIONS, WINDOW, WINDOWS, Aggregation, ExecutionChoices, Round
+from eddyline.model import OVER, RUNNING, SESSIONS, WINDOW, WINDOWS, Aggregation, ExecutionChoices, Round
 from eddyline.operators import (
     ArrivedRows,
     Derived,
@@ -54,7 +57,7 @@ class KeptAggregates(OperatorState):
         outlives the process."""
         self._unanswered = unanswered
         self._files = files
-        self._structures: dict[Form, Structure] = {}
+        self._structures: dict[Form, Structure | OverRows] = {}
         self._flow: PlannedFlow  # of the running round
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
@@ -63,8 +66,9 @@ class KeptAggregates(OperatorState):
     def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
         forms: dict[Form, list[Reader]] = {}
         for each in planned.aggregates.by_name.values():
-            forms.setdefault(form_of(each.aggregation), []).append(each.reader)
-        structures: dict[Form, Structure] = {}
+            for reader in _by_partition(each.reader):
+                forms.setdefault(form_of(reader.aggregation), []).append(reader)
+        structures: dict[Form, Structure | OverRows] = {}
         for form, readers in forms.items():
             structures[form] = self._structures.get(form) or _new_structure(planned, readers[0].aggregation)
             structures[form].build(readers)
@@ -94,11 +98,17 @@ class KeptAggregates(OperatorState):
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
         time = RoundTime(round_.now_us, *watermarks)
         rows = self._class_rows(name, round_.version, readers)
-        for form in sorted({form_of(each.aggregation) for each in readers}):
+        over: dict[tuple[str, int], list[OverValues]] = {}
+        for form in sorted(form for form in self._structures if form[0] == name):
             structure = self._structures[form]
-            for aggregation, changes in structure.push(rows, time):
-                if changes.columns.num_rows and changes.reason != CLOSED:
-                    yield self._changed(aggregation, changes)
+            if isinstance(structure, OverRows):
+                for aggregation, values in structure.push(rows, time):
+                    over.setdefault((aggregation.name, values.epoch), []).append(values)
+            else:
+                for aggregation, changes in structure.push(rows, time):
+                    if changes.columns.num_rows and changes.reason != CLOSED:
+                        yield self._changed(aggregation, changes)
+        yield from (self._rows_over(each, values, rows) for (each, _), values in over.items())
         for planned in readers:
             yield from self._answers(planned)
 
@@ -143,6 +153,19 @@ class KeptAggregates(OperatorState):
             at_end=at_end,
         )
 
+    def _rows_over(self, name: str, found: Sequence[OverValues], rows: ClassRows) -> Derived:
+        """Rows with values over their frames, of each PARTITION BY; they have the numbers of the rows they are."""
+        places = found[0].rows
+        parts = [rows.columns.take(pa.array(places)), *(each.columns for each in found)]
+        columns = pa.RecordBatch.from_arrays(
+            [column for part in parts for column in part.columns],
+            names=[each for part in parts for each in part.schema.names],
+        )
+        n = len(places)
+        batch = TupleBatch(name, columns, rows.arrival[places], np.ones(n, np.int8), np.zeros(n, dtype=bool))
+        among = self._flow.aggregates.by_name[name.lower()].ids_of(found[0].epoch)
+        return Derived(name.lower(), batch, among=among, is_numbered=True)
+
     def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
         """First answers: all entries as they are after the round."""
         aggregation = planned.aggregation
@@ -151,6 +174,7 @@ class KeptAggregates(OperatorState):
         ids = self._unanswered(aggregation.name)
         for epoch, mine in planned.epochs_of(np.sort(ids)).items():
             structure = self._structures[form_of(aggregation)]
+            assert not isinstance(structure, OverRows), aggregation.name
             columns = structure.current(aggregation, epoch)
             if columns.num_rows:
                 yield Derived(
@@ -199,7 +223,8 @@ class KeptAggregates(OperatorState):
 
     def next_deadline(self) -> int | None:
         """The first time at which time alone may change an entry."""
-        found = (structure.next_deadline() for structure in self._structures.values())
+        entries = (each for each in self._structures.values() if not isinstance(each, OverRows))
+        found = (structure.next_deadline() for structure in entries)
         return min((at for at in found if at is not None), default=None)
 
     def snapshot(self) -> dict[str, Any]:
@@ -233,9 +258,11 @@ class AggregateLevel(StatelessOperator):
             yield from self._aggregates.derive(name, progress, round_)
 
 
-def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure:
+def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure | OverRows:
     schema = planned.views.by_name[aggregation.rows.lower()].stream.schema
     keys = pa.schema([schema.field(name) for name in aggregation.keys])
+    if aggregation.kind == OVER:
+        return OverRows()
     if aggregation.kind == RUNNING:
         return RunningGroups(keys, reads_table=aggregation.reads_table)
     if aggregation.kind == WINDOWS:
@@ -244,9 +271,23 @@ def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure:
     return Sessions(keys)
 
 
+def _by_partition(reader: Reader) -> Iterator[Reader]:
+    """A reader of rows over frames, for each PARTITION BY by itself; others as they are."""
+    aggregation = reader.aggregation
+    if not aggregation.is_over:
+        yield reader
+        return
+    for keys in dict.fromkeys(aggregation.keys if each.keys is None else each.keys for each in reader.calls):
+        calls = (
+            each for each in reader.calls if (aggregation.keys if each.keys is None else each.keys) == keys
+        )
+        yield replace(reader, aggregation=replace(aggregation, keys=keys), calls=tuple(calls))
+
+
 def form_of(aggregation: Aggregation) -> Form:
-    """The class of an aggregation, and the kind of structure that has its rows."""
-    return aggregation.rows.lower(), aggregation.kind
+    """The class of an aggregation, and the kind of structure that has its rows; of OVER, one for each PARTITION BY."""
+    partition = f" by {', '.join(aggregation.keys)}" if aggregation.is_over else ""
+    return aggregation.rows.lower(), f"{aggregation.kind}{partition}"
 
 
 def identity_columns(aggregation: Aggregation) -> list[str]:

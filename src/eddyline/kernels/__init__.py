@@ -11,20 +11,27 @@ from typing import TYPE_CHECKING
 
 from eddyline.kernels.deferred import Deferred
 from eddyline.kernels.layouts import (
+    ARRIVAL,
     ATTRIBUTE,
     BLOCK_LEAVES,
     BUCKETS,
     CLOSES,
     COLUMN,
+    COUNT,
+    EARLIEST,
+    EPOCH,
     FEW_STEPS,
     FINITE,
     FIRST_FREE,
+    GREATEST,
     HALF,
     HUGE_EXPONENT,
     IS_DIRECT,
     LANE_BITS,
     LANES,
+    LATEST,
     LEAF_LANES,
+    LEAST,
     LEFT,
     LINE_NUMBERS,
     LINE_WORDS,
@@ -46,6 +53,7 @@ from eddyline.kernels.layouts import (
     PLUS_INFINITE,
     QUAD,
     RIGHT,
+    RING_COLUMNS,
     SEGMENT_COLUMNS,
     SHIFT,
     TABLE,
@@ -114,6 +122,25 @@ if TYPE_CHECKING:
         share_sets,
         update_sets,
     )
+    from eddyline.kernels.over_frames import (
+        distinct_between,
+        epoch_starts,
+        find_specials,
+        places_back,
+        prefix_totals,
+        range_starts,
+        sums_between,
+        winners_between,
+    )
+    from eddyline.kernels.over_rings import (
+        append_rows,
+        build_nodes,
+        fold_rows,
+        merge_rows,
+        pin_distinct,
+        pin_winners,
+        purge_cuts,
+    )
     from eddyline.kernels.places import (
         ascending,
         byte_places,
@@ -153,6 +180,21 @@ else:
     release_sets = Deferred("ordered_sets", "release_sets")
     share_sets = Deferred("ordered_sets", "share_sets")
     update_sets = Deferred("ordered_sets", "update_sets")
+    distinct_between = Deferred("over_frames", "distinct_between")
+    epoch_starts = Deferred("over_frames", "epoch_starts")
+    find_specials = Deferred("over_frames", "find_specials")
+    places_back = Deferred("over_frames", "places_back")
+    prefix_totals = Deferred("over_frames", "prefix_totals")
+    range_starts = Deferred("over_frames", "range_starts")
+    sums_between = Deferred("over_frames", "sums_between")
+    winners_between = Deferred("over_frames", "winners_between")
+    append_rows = Deferred("over_rings", "append_rows")
+    build_nodes = Deferred("over_rings", "build_nodes")
+    fold_rows = Deferred("over_rings", "fold_rows")
+    merge_rows = Deferred("over_rings", "merge_rows")
+    pin_distinct = Deferred("over_rings", "pin_distinct")
+    pin_winners = Deferred("over_rings", "pin_winners")
+    purge_cuts = Deferred("over_rings", "purge_cuts")
     add_doubles = Deferred("accumulators", "add_doubles")
     add_limbs = Deferred("accumulators", "add_limbs")
     add_moments = Deferred("accumulators", "add_moments")
@@ -233,20 +275,27 @@ else:
     warm_up = Deferred("warm", "warm_up")
 
 __all__ = [
+    "ARRIVAL",
     "ATTRIBUTE",
     "BLOCK_LEAVES",
     "BUCKETS",
     "CLOSES",
     "COLUMN",
+    "COUNT",
+    "EARLIEST",
+    "EPOCH",
     "FEW_STEPS",
     "FINITE",
     "FIRST_FREE",
+    "GREATEST",
     "HALF",
     "HUGE_EXPONENT",
     "IS_DIRECT",
     "LANES",
     "LANE_BITS",
+    "LATEST",
     "LEAF_LANES",
+    "LEAST",
     "LEFT",
     "LINE_NUMBERS",
     "LINE_WORDS",
@@ -268,6 +317,7 @@ __all__ = [
     "PLUS_INFINITE",
     "QUAD",
     "RIGHT",
+    "RING_COLUMNS",
     "SEGMENT_COLUMNS",
     "SHIFT",
     "TABLE",
@@ -286,8 +336,10 @@ __all__ = [
     "add_moments",
     "add_signs",
     "add_up",
+    "append_rows",
     "are_open",
     "ascending",
+    "build_nodes",
     "byte_codes",
     "byte_places",
     "close_where_dropped",
@@ -302,8 +354,10 @@ __all__ = [
     "cut_superseded",
     "decode_rows",
     "decode_rows_at",
+    "distinct_between",
     "divided",
     "divided_half_up",
+    "epoch_starts",
     "evaluate_blocks",
     "fill_reach",
     "fill_table",
@@ -316,7 +370,9 @@ __all__ = [
     "find_pairs",
     "find_records",
     "find_some_pairs",
+    "find_specials",
     "float_places",
+    "fold_rows",
     "gather_bytes",
     "gather_rows",
     "gathered_offsets",
@@ -334,15 +390,22 @@ __all__ = [
     "meet_changes",
     "merge_doubles",
     "merge_moments",
+    "merge_rows",
     "needing_among",
     "note",
     "open_pairs",
     "pair_up",
+    "pin_distinct",
+    "pin_winners",
     "place_keys",
     "place_pairs",
+    "places_back",
+    "prefix_totals",
+    "purge_cuts",
     "push_pairs",
     "put_bits",
     "put_ids",
+    "range_starts",
     "read_only",
     "release_sets",
     "remove_keys",
@@ -352,6 +415,7 @@ __all__ = [
     "same_bytes",
     "share_sets",
     "slices_within",
+    "sums_between",
     "unhang_versions",
     "unlink_entries",
     "unlink_pairs",
@@ -362,5 +426,6 @@ __all__ = [
     "versions_known_from",
     "warm_up",
     "wide_places",
+    "winners_between",
     "word_tree",
 ]

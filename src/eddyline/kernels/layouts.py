@@ -62,6 +62,14 @@ NO_PAIR = -1  # the end of a list of the ring
 
 NOTHING = -1  # no row, no version
 
+# columns of integers that every ring has
+ARRIVAL = 0
+EPOCH = 1
+COUNT = 2  # how many rows there are up to this one
+RING_COLUMNS = 3
+
+LEAST, GREATEST, EARLIEST, LATEST = 0, 1, 2, 3  # what wins among rows of a ring
+
 
 def read_only(array: _Array) -> _Array:
     """A view that cannot be written to. Kernels are compiled apart for arrays that can; what they read here never can."""

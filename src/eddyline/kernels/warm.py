@@ -27,6 +27,8 @@ from eddyline.kernels import (
     key_words,
     leaves,
     ordered_sets,
+    over_frames,
+    over_rings,
     places,
     shared_levels,
     slice_lists,
@@ -44,6 +46,8 @@ _BESIDE = {
     key_words: 1.5,
     slice_lists: 0.5,
     ordered_sets: 7.8,
+    over_rings: 5.5,
+    over_frames: 6.7,
 }
 _N_PARTS = 1 + len(_HERE) + len(_BESIDE)
 _PROBE_S = 0.9  # of `counts`, which is compiled first
