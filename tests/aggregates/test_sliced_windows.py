@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
@@ -338,5 +338,55 @@ def test_random_rounds_answer_as_if_every_window_were_recomputed(seed, monkeypat
             if chosen.random() < 0.3:
                 saved = [] if (all_of_it := windows.whole()) is None else [all_of_it]
             windows = built(*readers())
+            windows.load(saved)
+            windows.check()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_changes_of_a_table_answer_as_if_every_window_were_recomputed(seed, monkeypatch):
+    chosen, held, saved = random.Random(seed), [], []
+    monkeypatch.setattr("eddyline.aggregates.slice_store.FEW_SLICES", chosen.choice([0, 16]))
+    alive = {
+        of: Recomputed(of, 0)
+        for of in (aggregation(*random_window(chosen), reads_table=True) for _ in range(2))
+    }
+    readers = [Reader(of, ALL_CALLS, (0,)) for of in alive]
+    windows = built(*readers, reads_table=True)
+    for number in range(20):
+        rows = []
+        for _ in range(chosen.choice([0, 1, 5])):
+            if held and chosen.random() < 0.5:
+                rows.append(replace(held.pop(chosen.randrange(len(held))), sign=-1))
+            else:
+                time = chosen.choice([None, *range(-15, 15)])
+                row = Row(
+                    (chosen.choice(["a", None]),),
+                    chosen.choice([None, 1, -2]),
+                    0.5,
+                    time,
+                    0,
+                    1,
+                    10 * number + len(rows),
+                )
+                held.append(row)
+                rows.append(row)
+        if chosen.random() < 0.2:
+            told(windows, rows, 0, 99, ALL_CALLS, commit=False)
+            windows.rollback()
+            windows.check()
+        expected = {}
+        for of, query in alive.items():
+            found, _ = query.push(rows, None, None)
+            if found:
+                expected[of, 0] = found
+        assert told(windows, rows, 0, 99, ALL_CALLS, commit=False) == expected
+        for of, query in alive.items():
+            assert read_answer(windows.current(of, 0), ALL_CALLS, 1) == query.answer()
+        if (part := windows.save()) is not None:
+            saved.append(part)
+        windows.commit()
+        windows.check()
+        if chosen.random() < 0.2:
+            windows = built(*readers, reads_table=True)
             windows.load(saved)
             windows.check()
