@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
@@ -288,5 +288,58 @@ def test_random_rounds_answer_as_if_everything_were_recomputed(seed):
             if chosen.random() < 0.3:
                 saved = [] if (all_of_it := groups.whole()) is None else [all_of_it]
             groups = built(*readers())
+            groups.load(saved)
+            groups.check()
+
+
+def changed_table(chosen, held, arrival):
+    """Rows that come to a table and rows that leave it, some of both in one round."""
+    rows = []
+    for _ in range(chosen.choice([0, 1, 5])):
+        if held and chosen.random() < 0.5:
+            row = held.pop(chosen.randrange(len(held)))
+            rows.append(replace(row, sign=-1))
+        else:
+            x, y = chosen.choice([None, 1, -2]), chosen.choice([None, 0.5, 1.5])
+            row = Row(
+                (chosen.choice(["a", "b", None]),), x, y, chosen.randint(-9, 9), 0, 1, arrival + len(rows)
+            )
+            held.append(row)
+            rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("n_keys", [1, 0])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_of_a_table_answer_as_if_its_rows_were_recomputed(seed, n_keys):
+    chosen, held, saved, before = random.Random(seed), [], [], {}
+    keys = KEYS if n_keys else pa.schema([])
+    reader = Reader(aggregation(reads_table=True), ALL_CALLS, (0, 4))
+    groups = built(reader, keys=keys, reads_table=True)
+    for number in range(25):
+        rows = changed_table(chosen, held, 10 * number)
+        if chosen.random() < 0.2:
+            told(groups, rows, 0, ALL_CALLS, n_keys=n_keys, commit=False)
+            groups.rollback()
+            groups.check()
+        by_key = {} if n_keys else {(None,): []}
+        for row in held:
+            by_key.setdefault((*row.key[:n_keys], None), []).append(row)
+        after = {key: values_of(of_key, ALL_CALLS) for key, of_key in by_key.items()}
+        expected = {
+            key: (before.get(key), after.get(key), "")
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+        }
+        found = told(groups, rows, 0, ALL_CALLS, n_keys=n_keys, commit=False)
+        assert found == ({(None, 0): expected, (None, 4): expected} if expected else {})
+        assert read_answer(groups.current(reader.aggregation, 4), ALL_CALLS, n_keys) == after
+        if (part := groups.save()) is not None:
+            saved.append(part)
+        groups.commit()
+        groups.check()
+        before = after
+        if chosen.random() < 0.2:
+            groups = built(reader, keys=keys, reads_table=True)
             groups.load(saved)
             groups.check()

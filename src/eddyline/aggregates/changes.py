@@ -20,34 +20,44 @@ WINDOW_TYPE = pa.struct([pa.field("start", TIMESTAMP), pa.field("end", TIMESTAMP
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where entries are in an answer: the numbers of their keys, and their windows if they have them."""
+    """Where entries are in an answer: by the numbers of their keys."""
 
     key: Ints
-    start_us: Ints | None = None
-    end_us: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.key)
 
     def take(self, at: Ints) -> Places:
-        if self.start_us is None or self.end_us is None:
-            return Places(self.key[at])
-        return Places(self.key[at], self.start_us[at], self.end_us[at])
+        return Places(self.key[at])
 
     def order(self, keys: Keys) -> Ints:
-        """Canonical: window start, window end, key."""
-        if self.start_us is None or self.end_us is None:
-            return keys.order(self.key)
+        """Canonical: by key."""
+        return keys.order(self.key)
+
+    def columns(self, keys: Keys) -> dict[str, pa.Array]:
+        """The columns that tell entries apart, by name."""
+        batch = keys.columns(self.key)
+        return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlaces(Places):
+    """By key and window."""
+
+    start_us: Ints
+    end_us: Ints
+
+    def take(self, at: Ints) -> WindowPlaces:
+        return WindowPlaces(self.key[at], self.start_us[at], self.end_us[at])
+
+    def order(self, keys: Keys) -> Ints:
+        """Canonical: by window start, window end, key."""
         return keys.order(self.key, self.start_us, self.end_us)
 
     def columns(self, keys: Keys) -> dict[str, pa.Array]:
-        """Key columns and the window by name."""
-        batch = keys.columns(self.key)
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if self.start_us is not None and self.end_us is not None:
-            bounds = [pa.array(times).cast(TIMESTAMP) for times in (self.start_us, self.end_us)]
-            columns[WINDOW] = pa.StructArray.from_arrays(bounds, fields=list(WINDOW_TYPE))
-        return columns
+        bounds = [pa.array(times).cast(TIMESTAMP) for times in (self.start_us, self.end_us)]
+        window = pa.StructArray.from_arrays(bounds, fields=list(WINDOW_TYPE))
+        return Places.columns(self, keys) | {WINDOW: window}
 
 
 @dataclass(frozen=True, slots=True)

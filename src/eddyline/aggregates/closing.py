@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.aggregates.call_states import CallStates
+from eddyline.aggregates.key_table import merged
 from eddyline.aggregates.rows import Ints
 from eddyline.model import TimeWindow
 
@@ -36,6 +37,13 @@ class KeySlices:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def between(self, low_us: int, high_us: int) -> KeySlices:
+        """Those that begin from `low` to below `high`."""
+        there = np.flatnonzero((self.start_us >= low_us) & (self.start_us < high_us))
+        states = self.states.like(len(there))
+        states.copy(np.arange(len(there)), self.states, there)
+        return KeySlices(self.key[there], self.start_us[there], states)
 
 
 Fetch = Callable[[int, int], KeySlices]  # the slices that begin from one time to below another
@@ -109,12 +117,13 @@ class ClosingWindows:
 
     def _extend_prefix(self, slices: KeySlices, upto_us: int) -> None:
         self._upto_us = upto_us
-        new = np.setdiff1d(slices.key, self._prefix_key)
+        all_keys = merged(self._prefix_key, slices.key)
+        new = all_keys[~np.isin(all_keys, self._prefix_key, assume_unique=True, kind="sort")]
         if len(new):
             places = np.arange(self._prefix.n, self._prefix.n + len(new))
             self._prefix.resize(self._prefix.n + len(new))
             at = np.searchsorted(self._prefix_key, new)
-            self._prefix_key = np.insert(self._prefix_key, at, new)
+            self._prefix_key = all_keys
             self._prefix_place = np.insert(self._prefix_place, at, places)
         into = self._prefix_place[np.searchsorted(self._prefix_key, slices.key)]
         self._prefix.merge(into, slices.states, np.arange(len(slices)))
@@ -130,7 +139,7 @@ class ClosingWindows:
                 break
             self._at[behind] += 1
         older = self._suffix_key[inside]
-        keys = np.union1d(older, self._prefix_key)
+        keys = merged(older, self._prefix_key)
         states = self._empty.like(len(keys))
         states.copy(np.searchsorted(keys, older), self._suffixes, self._at[inside])
         states.merge(np.searchsorted(keys, self._prefix_key), self._prefix, self._prefix_place)

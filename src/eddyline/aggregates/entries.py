@@ -83,8 +83,10 @@ class Entries:
 
     def hold(self, entries: Ints) -> Ints:
         """Hold these apart; returns where they are in `scratch`."""
-        new = np.unique(entries[self._place[entries] == 0])
+        new = entries[self._place[entries] == 0]
         if len(new):
+            self._place[new] = np.arange(1, len(new) + 1)  # of equal ones the last stays
+            new = new[self._place[new] == np.arange(1, len(new) + 1)]
             places = np.arange(len(self.touched), len(self.touched) + len(new))
             self.scratch.resize(len(self.touched) + len(new))
             self.scratch.copy(places, self.states, new)

@@ -51,6 +51,13 @@ def grown(array: npt.NDArray[_Value], n: int) -> npt.NDArray[_Value]:
     return larger
 
 
+def merged(left: Ints, right: Ints) -> Ints:
+    """What is in one of two ascending arrays, or in both, once."""
+    both = np.concatenate([left, right])
+    both.sort(kind="stable")
+    return both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+
+
 class KeyTable:
     """Numbers of keys."""
 

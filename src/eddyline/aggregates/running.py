@@ -138,7 +138,8 @@ class RunningGroups:
             rows, keys, place = rows.take(visible), keys[visible], place[visible]
         entries = self._entries.number(keys, np.full(len(keys), mark), epochs[place])
         self._entries.add(entries, rows)
-        self._fed[mark] = np.unique(entries)
+        if mark in self._seen:
+            self._fed[mark] = np.unique(entries)
 
     def _remove_empty(self, entries: Ints) -> None:
         """Entries without rows leave, but for the global aggregate."""

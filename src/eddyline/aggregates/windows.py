@@ -1,32 +1,38 @@
 """Windows over time: all specifications of a class share slices, and a window is combined from the slices in it.
 
 A row goes into one slice of the newest epoch. Windows whose slices a round touches are combined as they were and as they are; a
-window that closes is combined by two stacks (closing.py). Where touched windows have many slices, the same stacks are used
-instead of combining the slices of each. Slices leave when the last window that holds them has closed.
+window that closes is combined by two stacks (closing.py). Slices leave when the last window that holds them has closed.
 
 Over tables rows come and go, all queries see all rows, nothing is late and nothing closes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.aggregates.call_states import CallStates
-from eddyline.aggregates.changes import Places, Side, answer, entries_once, entry_changes, side, value_names
+from eddyline.aggregates.changes import (
+    Side,
+    WindowPlaces,
+    answer,
+    entries_once,
+    entry_changes,
+    side,
+    value_names,
+)
 from eddyline.aggregates.closing import ClosedWindow, ClosingWindows, KeySlices
 from eddyline.aggregates.entries import Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
+from eddyline.aggregates.slice_store import SliceStore
 from eddyline.aggregates.slices import SliceOrder, first_open, slice_starts, windows_of
 from eddyline.aggregates.structure import Reader, RoundTime
 from eddyline.model import NO_TIME, AggregateCall, Aggregation, TimeWindow
 
 TABLE_EPOCH = 0  # of all rows of tables
-FEW_SLICES = 16  # of a window: so many are combined for each window; above, two stacks serve all windows
 _NONE: Ints = np.empty(0, np.int64)
 _ALWAYS = 1 << 62  # later than every time, as NO_TIME is earlier
 
@@ -35,19 +41,25 @@ class SlicedWindows:
     """The windows of one class of rows."""
 
     def __init__(self, keys: pa.Schema, *, reads_table: bool = False) -> None:
-        self._entries = Entries(keys, is_signed=reads_table)
-        self._order = SliceOrder()
+        self._slices = SliceStore(keys, is_signed=reads_table)
         self._reads_table = reads_table
         self._readers: tuple[Reader, ...] = ()
         self._epochs = _NONE  # those that are read, ascending
         self._closing: dict[tuple[TimeWindow, int], ClosingWindows] = {}
         self._closed_us = NO_TIME  # windows that end then or before are closed
-        self._n_rows = self._n_combines = 0  # work so far
+        self._n_rows = 0  # so far
         self._begin(NO_TIME)
 
+    @property
+    def _entries(self) -> Entries:
+        return self._slices.entries
+
+    @property
+    def _order(self) -> SliceOrder:
+        return self._slices.order
+
     def _begin(self, after_us: int) -> None:
-        self._new = _NONE  # slices that the running round makes
-        self._after_us = after_us  # the watermark as it will stand after it
+        self._after_us = after_us  # the watermark as it will stand after the running round
 
     # ------------------------------------------------------------------------------------------- readers
 
@@ -80,16 +92,11 @@ class SlicedWindows:
             entries.fold_epochs(self._epochs, entries.live)
         else:
             entries.drop(entries.live)
-        self._list_anew()
+        self._slices.list_anew()
         past = self._past(entries.live, self._closed_us)
         if len(past):
             entries.drop(past)
-            self._list_anew()
-
-    def _list_anew(self) -> None:
-        self._order, live = SliceOrder(), self._entries.live
-        self._order.link(live, *self._entries.identity(live))
-        self._order.settle(live)
+            self._slices.list_anew()
 
     def _past(self, slices: Ints, watermark_us: int) -> Ints:
         """Which of these are in no window that this watermark leaves open."""
@@ -141,25 +148,19 @@ class SlicedWindows:
         rows = rows.take(np.flatnonzero(takes_part))
         place = np.searchsorted(self._epochs, rows.epoch, side="right") - 1
         starts = slice_starts(rows.time_us, set(self._specs()))
-        entries = self._entries.number(
-            self._entries.keys.number(rows.columns), starts, self._epochs[np.maximum(place, 0)]
-        )
-        self._entries.add(entries, rows)
-        touched = self._entries.touched
-        self._new = touched[~self._entries.is_committed(touched)]
-        self._order.link(self._new, *self._entries.identity(self._new))
+        self._slices.feed(rows, starts, self._epochs[np.maximum(place, 0)])
         self._n_rows += len(rows)
 
     def _changes(
         self, window: TimeWindow, epoch: int, readers: Sequence[Reader]
     ) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The windows whose slices the round touched, as they were and as they are."""
+        if not readers or not len(self._entries.touched):
+            return
         touched = self._entries.touched
         touched = touched[self._order.epoch[touched] >= epoch]
-        if not readers or not len(touched):
-            return
-        anchors, at = self._windows_at(touched, window)
-        before, after = self._combined(anchors, at, epoch, window, (False, True))
+        anchors, at = self._slices.windows_at(touched, window)
+        before, after = self._slices.combined(anchors, at, epoch, window, (False, True))
         for reader in readers:
             sides = side(before, reader.calls), side(after, reader.calls)
             changes = entry_changes(epoch, self._entries.keys, at, *sides)
@@ -170,92 +171,24 @@ class SlicedWindows:
     def _expire(self) -> None:
         """Slices leave that are in no open window any more."""
         last = max(self._first_open(self._after_us, epoch) for epoch in self._epochs.tolist())
-        older = np.append(self._order.between(NO_TIME, last), self._new)
+        older = self._slices.between(NO_TIME, last, NO_TIME)
         self._entries.remove(self._past(older, self._after_us))
 
     def commit(self) -> None:
         """Keep what the round did."""
-        gone = self._entries.gone
-        self._order.unlink(gone)
-        self._order.settle(np.setdiff1d(self._new, gone))
-        if len(gone):
-            is_gone = np.zeros(self._entries.states.n, dtype=bool)
-            is_gone[gone] = True
-            self._order.forget(is_gone)
-        self._entries.commit()
+        self._slices.commit()
         self._closed_us = max(self._closed_us, self._after_us)
         self._begin(NO_TIME)
 
     def rollback(self) -> None:
         """Forget it."""
-        self._order.unlink(self._new)
-        self._entries.rollback()
+        self._slices.rollback()
         self._closing.clear()
         self._begin(NO_TIME)
 
     def next_deadline(self) -> int | None:
         """None: windows close by watermarks."""
         return None
-
-    # ------------------------------------------------------------------------------------------- combining slices
-
-    def _windows_at(self, slices: Ints, window: TimeWindow) -> tuple[Ints, Places]:
-        """The windows that hold these slices, each once, and a slice in each."""
-        which, starts = windows_of(self._order.start[slices], window)
-        slices = slices[which]
-        keys = self._order.key[slices]
-        order = np.lexsort((keys, starts))
-        keys, starts, slices = keys[order], starts[order], slices[order]
-        is_first = np.append(True, (keys[1:] != keys[:-1]) | (starts[1:] != starts[:-1]))[: len(keys)]
-        starts = starts[is_first]
-        return slices[is_first], Places(keys[is_first], starts, starts + window.size_us)
-
-    def _combined(
-        self, anchors: Ints, at: Places, epoch: int, window: TimeWindow, times: Iterable[bool]
-    ) -> list[CallStates]:
-        """The partial results of windows before the round, or with it: for each of the times."""
-        assert at.start_us is not None
-        assert at.end_us is not None
-        windows, slices = self._order.within(anchors, at.start_us, at.end_us, epoch)
-        slices, which = np.unique(slices, return_inverse=True)
-        found = []
-        for is_after in times:
-            states = self._entries.gathered(slices, is_after=is_after)
-            if len(which) > FEW_SLICES * len(at):
-                found.append(self._stacked(slices, states, at, window))
-                continue
-            combined = states.like(len(at))
-            combined.merge(windows, states, which)
-            self._n_combines += len(which) - len(at)
-            found.append(combined)
-        return found
-
-    def _stacked(self, slices: Ints, states: CallStates, at: Places, window: TimeWindow) -> CallStates:
-        """The same by two stacks, window after window. All slices of these windows are given."""
-        assert at.end_us is not None
-        ordered, place = self._key_slices(slices, states), np.arange(len(at))
-        combined, stacks = states.like(len(at)), ClosingWindows(window, states)
-
-        def fetch(low_us: int, high_us: int) -> KeySlices:
-            there = np.flatnonzero((ordered.start_us >= low_us) & (ordered.start_us < high_us))
-            taken = states.like(len(there))
-            taken.copy(np.arange(len(there)), ordered.states, there)
-            return KeySlices(ordered.key[there], ordered.start_us[there], taken)
-
-        for end_us in np.unique(at.end_us).tolist():
-            closed = stacks.close(end_us, fetch)
-            mine = place[at.end_us == end_us]
-            combined.copy(mine, closed.states, np.searchsorted(closed.key, at.key[mine]))
-        self._n_combines += stacks.n_combines
-        return combined
-
-    def _key_slices(self, slices: Ints, states: CallStates) -> KeySlices:
-        """Slices and their states in order of key, start and epoch."""
-        key, start = self._order.key[slices], self._order.start[slices]
-        order = np.lexsort((self._order.epoch[slices], start, key))
-        ordered = states.like(len(slices))
-        ordered.copy(np.arange(len(slices)), states, order)
-        return KeySlices(key[order], start[order], ordered)
 
     # ------------------------------------------------------------------------------------------- closing
 
@@ -267,7 +200,7 @@ class SlicedWindows:
         if not closed:
             return
         ends = np.repeat([c.end_us for c in closed], [len(c.key) for c in closed])
-        at = Places(np.concatenate([c.key for c in closed]), ends - window.size_us, ends)
+        at = WindowPlaces(np.concatenate([c.key for c in closed]), ends - window.size_us, ends)
         for reader in readers:
             is_final = reader.aggregation.is_final
             reason = "" if is_final else "closed"
@@ -283,7 +216,7 @@ class SlicedWindows:
         n_before = stacks.n_combines
         for end_us in self._ends(window, epoch):
             yield stacks.close(end_us, lambda low_us, high_us: self._fetch(low_us, high_us, epoch))
-        self._n_combines += stacks.n_combines - n_before
+        self._slices.n_combines += stacks.n_combines - n_before
 
     def _ends(self, window: TimeWindow, epoch: int) -> list[int]:
         """Where the windows end that the round closes and that have slices, ascending."""
@@ -291,21 +224,13 @@ class SlicedWindows:
         if last <= self._closed_us:
             return []
         low_us = self._closed_us - window.size_us if self._closed_us != NO_TIME else NO_TIME
-        slices = self._slices_between(low_us, last, epoch)
+        slices = self._slices.between(low_us, last, epoch)
         _, starts = windows_of(np.unique(self._order.start[slices]), window)
         ends = np.unique(starts + window.size_us)
         return [int(end) for end in ends[(ends > self._closed_us) & (ends <= last)]]
 
-    def _slices_between(self, low_us: int, high_us: int, epoch: int) -> Ints:
-        """Slices that begin there, those of the round included, which the queries of an epoch see."""
-        start = self._order.start[self._new]
-        new = self._new[(start >= low_us) & (start < high_us)]
-        slices = np.append(self._order.between(low_us, high_us), new)
-        return slices[self._order.epoch[slices] >= epoch]
-
     def _fetch(self, low_us: int, high_us: int, epoch: int) -> KeySlices:
-        slices = self._slices_between(low_us, high_us, epoch)
-        return self._key_slices(slices, self._entries.gathered(slices, is_after=True))
+        return self._slices.by_key(self._slices.between(low_us, high_us, epoch), is_after=True)
 
     # ------------------------------------------------------------------------------------------- answers, storage
 
@@ -315,11 +240,10 @@ class SlicedWindows:
         window, live = aggregation.window, self._entries.live
         assert isinstance(window, TimeWindow)
         own = TABLE_EPOCH if self._reads_table else epoch
-        anchors, at = self._windows_at(live[self._order.epoch[live] >= own], window)
-        assert at.end_us is not None
+        anchors, at = self._slices.windows_at(live[self._order.epoch[live] >= own], window)
         is_open = np.flatnonzero(at.end_us > (NO_TIME if self._reads_table else self._closed_us))
         anchors, at = anchors[is_open], at.take(is_open)
-        (states,) = self._combined(anchors, at, own, window, (True,))
+        (states,) = self._slices.combined(anchors, at, own, window, (True,))
         return answer(self._entries.keys, at, side(states, reader.calls))
 
     def save(self) -> pa.RecordBatch | None:
@@ -342,7 +266,7 @@ class SlicedWindows:
 
     @property
     def nbytes(self) -> int:
-        return self._entries.nbytes + self._order.nbytes + sum(c.nbytes for c in self._closing.values())
+        return self._slices.nbytes + sum(stacks.nbytes for stacks in self._closing.values())
 
     def snapshot(self) -> dict[str, Any]:
         """Numbers for explain, and the work so far."""
@@ -351,21 +275,16 @@ class SlicedWindows:
             "slices": len(self._entries.table),
             "bytes": self.nbytes,
             "rows": self._n_rows,
-            "combines": self._n_combines,
+            "combines": self._slices.n_combines,
         }
 
     def check(self) -> None:
         """Assert the invariants, between rounds."""
-        self._entries.check()
+        self._slices.check()
         live = self._entries.live
-        self._order.check(live)
-        identity = self._order.key[live], self._order.start[live], self._order.epoch[live]
-        for kept, listed in zip(self._entries.identity(live), identity, strict=True):
-            assert (kept == listed).all(), "a slice is listed as another"
-        assert np.isin(identity[2], self._epochs).all(), "an epoch is not read"
+        assert np.isin(self._order.epoch[live], self._epochs).all(), "an epoch is not read"
         past = self._past(live, self._closed_us)
         assert not len(past), f"slices that no open window holds: {self._order.start[past]}"
-        assert (self._entries.states.n_rows(live) > 0).all(), "a slice without rows"
 
 
 def _joined(sides: Sequence[Side], calls: Sequence[AggregateCall]) -> Side:

@@ -18,6 +18,7 @@ Ints = npt.NDArray[np.int64]
 _Array = npt.NDArray[np.generic]
 Slots = npt.NDArray[np.int32]
 
+_BLOCK = 128  # keys whose loads do not wait for each other
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 _TURN = np.uint64(29)
 
@@ -33,6 +34,15 @@ def _home(words: Ints, begin: int, end: int, shift: int) -> np.int64:
 
 
 @kernel
+def _is_there(words: Ints, begin: int, end: int, store: Ints, there: int) -> bool:
+    """Whether the words of a key are those that are stored from a place on."""
+    at = begin
+    while at < end and words[at] == store[there + at - begin]:
+        at += 1
+    return at == end
+
+
+@kernel
 def _slot(
     words: Ints, begin: int, end: int, slots: Slots, shift: int, store: Ints, begins: Ints, lengths: Slots
 ) -> np.int64:
@@ -40,13 +50,8 @@ def _slot(
     slot, last = _home(words, begin, end, shift), len(slots) - 1
     while slots[slot] != NOTHING:
         number = slots[slot]
-        if lengths[number] == end - begin:
-            there, at = begins[number], begin
-            while at < end and words[at] == store[there]:
-                at += 1
-                there += 1
-            if at == end:
-                return slot
+        if lengths[number] == end - begin and _is_there(words, begin, end, store, begins[number]):
+            return slot
         slot = (slot + 1) & last
     return slot
 
@@ -61,15 +66,23 @@ def find_keys(
     begins: Ints,
     lengths: Slots,
     numbers: Ints,
-) -> int:
-    """Write the number of each key, NOTHING if it has none; returns how many have none."""
-    n_missing = 0
-    for k in range(len(numbers)):
-        slot = _slot(words, offsets[k], offsets[k + 1], slots, shift, store, begins, lengths)
-        numbers[k] = slots[slot]
-        if slots[slot] == NOTHING:
-            n_missing += 1
-    return n_missing
+) -> None:
+    """Write the number of each key, NOTHING if it has none."""
+    homes, places = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    for block in range(0, len(numbers), _BLOCK):
+        size = min(_BLOCK, len(numbers) - block)
+        for k in range(size):
+            homes[k] = _home(words, offsets[block + k], offsets[block + k + 1], shift)
+        for k in range(size):
+            numbers[block + k] = slots[homes[k]]
+        for k in range(size):
+            places[k] = begins[max(numbers[block + k], 0)]
+        for k in range(size):
+            number, begin, end = numbers[block + k], offsets[block + k], offsets[block + k + 1]
+            if number != NOTHING and (
+                lengths[number] != end - begin or not _is_there(words, begin, end, store, places[k])
+            ):
+                numbers[block + k] = slots[_slot(words, begin, end, slots, shift, store, begins, lengths)]
 
 
 @kernel
