@@ -19,7 +19,7 @@ ALL_FEATURES = frozenset(
     ("running", "windows", "final", "sessions", "over", "temporal", "absence", "tables", "views", "joins", "keep")
 )  # fmt: skip
 # of ALL_FEATURES, those that the engine has
-FEATURES = frozenset(("running", "windows", "final", "sessions", "keep", "views", "over"))
+FEATURES = frozenset(("running", "windows", "final", "sessions", "keep", "views", "over", "tables"))
 REFUSES = True  # whether it refuses what has no meaning, whatever is built
 # The engine's next deadline in microseconds, once it has one: it is compared with that of the script.
 DEADLINE_US: Callable[[eddyline.Engine], int | None] | None = None

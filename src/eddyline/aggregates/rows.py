@@ -22,9 +22,15 @@ class ClassRows:
     sign: npt.NDArray[np.int8]  # negative: the row leaves; only over tables
     is_late: Mask
     epoch: Ints  # the newest epoch whose queries see the row
+    window_us: Ints | None = None  # the time whose windows hold the row, NO_TIME: none do; None: its own time
 
     def __len__(self) -> int:
         return len(self.arrival)
+
+    @property
+    def windowed_us(self) -> Ints:
+        """The time whose windows hold each row."""
+        return self.time_us if self.window_us is None else self.window_us
 
     def take(self, rows: Ints) -> ClassRows:
         """The rows at these places."""
@@ -35,6 +41,7 @@ class ClassRows:
             self.sign[rows],
             self.is_late[rows],
             self.epoch[rows],
+            None if self.window_us is None else self.window_us[rows],
         )
 
 

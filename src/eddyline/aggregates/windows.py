@@ -142,12 +142,12 @@ class SlicedWindows:
 
     def _feed(self, rows: ClassRows) -> None:
         """Take rows into their slices: those that have a time and are not late."""
-        takes_part = rows.time_us != NO_TIME
+        takes_part = rows.windowed_us != NO_TIME
         if not self._reads_table:
             takes_part &= ~rows.is_late & (rows.epoch >= self._epochs[0])
         rows = rows.take(np.flatnonzero(takes_part))
         place = np.searchsorted(self._epochs, rows.epoch, side="right") - 1
-        starts = slice_starts(rows.time_us, set(self._specs()))
+        starts = slice_starts(rows.windowed_us, set(self._specs()))
         self._slices.feed(rows, starts, self._epochs[np.maximum(place, 0)])
         self._n_rows += len(rows)
 

@@ -101,9 +101,14 @@ class DriverFlow:
         files = None if durable is None else WindowFiles(durable)
         self._kept_joins = KeptJoins(self.joins, self.view_tables, self.calls, self.placements, files)
         self._aggregates = KeptAggregates(
-            self.unanswered, None if durable is None else AggregateFiles(durable)
+            self.unanswered,
+            self.uncounted,
+            context.time_zone,
+            None if durable is None else AggregateFiles(durable),
         )
-        self._result_counts = ResultCounts(catalog, self.unanswered, lambda: self.view_tables.missing)
+        self._result_counts = ResultCounts(
+            catalog, self.unanswered, lambda: self.view_tables.missing | self._aggregates.missing
+        )
         self.counts = self._result_counts.counts
         # each after those it stands on
         self._states: tuple[OperatorState, ...] = (
@@ -327,7 +332,7 @@ class DriverFlow:
         self.tables.restore(version, progress.keys())
         if planned is not None:
             self._kept_joins.restore(blocks, planned, now_us)
-        self._aggregates.restore()
+        self._aggregates.restore(now_us)
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""

@@ -32,11 +32,23 @@ from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
 from eddyline.engine.aggregate_files import AggregateFiles, Form
 from eddyline.engine.aggregate_plans import PlannedAggregation
+from eddyline.engine.event_time import event_times
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
-from eddyline.model import OVER, RUNNING, SESSIONS, WINDOW, WINDOWS, Aggregation, ExecutionChoices, Round
+from eddyline.model import (
+    OVER,
+    ROW,
+    RUNNING,
+    SESSIONS,
+    WINDOW,
+    WINDOWS,
+    AggregateCall,
+    Aggregation,
+    ExecutionChoices,
+    Round,
+)
 from eddyline.operators import (
     ArrivedRows,
     Derived,
@@ -46,18 +58,30 @@ from eddyline.operators import (
     Share,
     StatelessOperator,
     WantedMasks,
+    times_of,
 )
 
 
 class KeptAggregates(OperatorState):
     """The structures of all classes, by class and kind."""
 
-    def __init__(self, unanswered: Callable[[str], QueryIds], files: AggregateFiles | None) -> None:
-        """`unanswered` are the queries of a relation that get a first answer in the running round. Without `files` nothing
-        outlives the process."""
+    def __init__(
+        self,
+        unanswered: Callable[[str], QueryIds],
+        uncounted: Callable[[str], QueryIds],
+        time_zone: str,
+        files: AggregateFiles | None,
+    ) -> None:
+        """`unanswered` are the queries of a relation that get a first answer in the running round, `uncounted` those that have to
+        see its rows as they are before it. Without `files` nothing outlives the process."""
         self._unanswered = unanswered
+        self._uncounted = uncounted
+        self._time_zone = time_zone
         self._files = files
         self._structures: dict[Form, Structure | OverRows] = {}
+        # over tables: structures that have all rows, with the aggregates that were computed of them
+        self._filled: dict[Form, frozenset[AggregateCall]] = {}
+        self._last_now_us = 0  # of the last round that committed
         self._flow: PlannedFlow  # of the running round
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
@@ -70,9 +94,19 @@ class KeptAggregates(OperatorState):
                 forms.setdefault(form_of(reader.aggregation), []).append(reader)
         structures: dict[Form, Structure | OverRows] = {}
         for form, readers in forms.items():
-            structures[form] = self._structures.get(form) or _new_structure(planned, readers[0].aggregation)
-            structures[form].build(readers)
+            known = self._structures.get(form)
+            if known is None or self._lacks_calls(form, readers):
+                known = _new_structure(planned, readers[0].aggregation)
+                self._filled.pop(form, None)
+            structures[form] = known
+            known.build(readers)
         self._structures = structures
+        self._filled = {form: calls for form, calls in self._filled.items() if form in structures}
+
+    def _lacks_calls(self, form: Form, readers: Sequence[Reader]) -> bool:
+        """Whether readers need aggregates over a table that were not computed when its rows came."""
+        known = self._filled.get(form)
+        return known is not None and not all(set(each.calls) <= known for each in readers)
 
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
@@ -82,6 +116,43 @@ class KeptAggregates(OperatorState):
         for name, level in planned.views.aggregation_levels.items():
             levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
         return [AggregateLevel(self, sorted(names), level) for level, names in sorted(levels.items())]
+
+    @property
+    def table_classes(self) -> frozenset[str]:
+        """Classes of rows that come and go: what is kept of them follows from the tables, which are stored."""
+        all_of = (each.aggregation for each in self._flow.aggregates.by_name.values())
+        return frozenset(each.rows.lower() for each in all_of if each.reads_table)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Classes over tables whose rows the running round has to find first."""
+        tables = self.table_classes
+        return frozenset(
+            name for name, kind in self._structures.keys() - self._filled.keys() if name in tables
+        )
+
+    def fill(self, name: str, rows: ArrivedRows | None, version: int) -> None:
+        """What a class over tables has before the round; it stays, whatever becomes of the round."""
+        if name not in self.missing:
+            return
+        readers = self._flow.aggregates.classes[name]
+        found = self._class_rows(name, rows, version, readers)
+        for form in [form for form in self._structures.keys() - self._filled.keys() if form[0] == name]:
+            structure = self._structures[form]
+            for _ in structure.push(found, RoundTime(self._last_now_us, None, None)):
+                pass  # nothing of it is new
+            structure.commit()
+            mine = (reader for each in readers for reader in _by_partition(each.reader))
+            calls = (each.calls for each in mine if form_of(each.aggregation) == form)
+            self._filled[form] = frozenset(call for each in calls for call in each)
+
+    def recounted(self, name: str) -> Iterator[Derived]:
+        """The entries of the aggregations of a class as they are before the round."""
+        for planned in self._flow.aggregates.classes[name]:
+            ids = self._uncounted(planned.aggregation.name)
+            if len(ids) and planned.aggregation.is_table:
+                for derived in self._entries_for(planned, ids):
+                    yield replace(derived, is_recount=True)
 
     def take(self, name: str, rows: ArrivedRows | None, before: RoundProgress) -> None:
         """The rows of a class are complete."""
@@ -97,7 +168,7 @@ class KeptAggregates(OperatorState):
         assert self._before is not None
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
         time = RoundTime(round_.now_us, *watermarks)
-        rows = self._class_rows(name, round_.version, readers)
+        rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
         over: dict[tuple[str, int], list[OverValues]] = {}
         for form in sorted(form for form in self._structures if form[0] == name):
             structure = self._structures[form]
@@ -121,17 +192,24 @@ class KeptAggregates(OperatorState):
             len(self._unanswered(each.aggregation.name)) for each in readers if each.aggregation.is_table
         )
 
-    def _class_rows(self, name: str, version: int, readers: Sequence[PlannedAggregation]) -> ClassRows:
-        rows = self._rows.get(name)
+    def _class_rows(
+        self, name: str, rows: ArrivedRows | None, version: int, readers: Sequence[PlannedAggregation]
+    ) -> ClassRows:
+        stream = self._flow.views.by_name[name].stream
         if rows is None:
             none = np.empty(0, np.int64)
-            empty = pa.RecordBatch.from_pylist([], self._flow.views.by_name[name].stream.schema)
+            empty = pa.RecordBatch.from_pylist([], stream.schema)
             return ClassRows(empty, none, none, none.astype(np.int8), none.astype(bool), none)
         epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
         newest = epochs[np.searchsorted(epochs, version, side="right") - 1]
         batch = rows.batch
         epoch = np.full(len(batch), newest, np.int64)
-        return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
+        if not readers[0].aggregation.reads_table:
+            return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
+        time_us = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
+        made_by = [np.asarray(batch.rows.column(f"{ROW}{k}")) for k in range(stream.n_components)]
+        sign = np.sign(batch.sign).astype(np.int8)
+        return ClassRows(batch.rows, time_us, np.maximum.reduce(made_by), sign, batch.is_late, epoch)
 
     def _changed(self, aggregation: Aggregation, changes: EntryChanges) -> Derived:
         """Entries that changed, for the queries that see them and have had an answer before."""
@@ -168,13 +246,15 @@ class KeptAggregates(OperatorState):
 
     def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
         """First answers: all entries as they are after the round."""
+        if planned.aggregation.is_table:
+            yield from self._entries_for(planned, self._unanswered(planned.aggregation.name))
+
+    def _entries_for(self, planned: PlannedAggregation, ids: QueryIds) -> Iterator[Derived]:
+        """All entries as they are now, for some queries."""
         aggregation = planned.aggregation
-        if not aggregation.is_table:
-            return
-        ids = self._unanswered(aggregation.name)
+        structure = self._structures[form_of(aggregation)]
+        assert not isinstance(structure, OverRows), aggregation.name
         for epoch, mine in planned.epochs_of(np.sort(ids)).items():
-            structure = self._structures[form_of(aggregation)]
-            assert not isinstance(structure, OverRows), aggregation.name
             columns = structure.current(aggregation, epoch)
             if columns.num_rows:
                 yield Derived(
@@ -193,11 +273,16 @@ class KeptAggregates(OperatorState):
         return TupleBatch(name, columns, numbers, sign, np.zeros(n, dtype=bool), np.zeros((n, 1), np.int64))
 
     def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
-        return ([], []) if self._files is None else self._files.write(round_number, self._structures)
+        if self._files is None:
+            return [], []
+        tables = self.table_classes
+        stored = {form: each for form, each in self._structures.items() if form[0] not in tables}
+        return self._files.write(round_number, stored)
 
     def commit(self, end: RoundEnd) -> None:
         for structure in self._structures.values():
             structure.commit()
+        self._last_now_us = max(self._last_now_us, end.round.now_us)
         if self._files is not None:
             self._files.commit(is_empty=not self._structures)
         self._rows = {}
@@ -214,9 +299,10 @@ class KeptAggregates(OperatorState):
         """Whether there is something to keep, or files list some."""
         return bool(self._structures) or (self._files is not None and self._files.has_any)
 
-    def restore(self) -> None:
-        """After opening a home, once the structures are built: what was kept."""
+    def restore(self, now_us: int) -> None:
+        """After opening a home, once the structures are built: what was kept after the last round, which had this time."""
         assert self._files is not None
+        self._last_now_us = now_us
         for form, saved in self._files.restore().items():
             if form in self._structures:
                 self._structures[form].load(saved)
@@ -240,6 +326,13 @@ class AggregateLevel(StatelessOperator):
         self.level, self.order = level, (level, 2)
         self._aggregates = aggregates
         self._classes = classes
+
+    def recounted(
+        self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
+        for name in self._classes:
+            self._aggregates.fill(name, rows.get(name), round_.version)
+            yield from self._aggregates.recounted(name)
 
     def push(
         self,

@@ -26,7 +26,7 @@ _BUILT = (
 )
 _DEFAULT = Properties()
 # The forms of aggregates that the engine answers; all others are refused by name.
-BUILT_FORMS: set[str] = {"running", "keep", "windows", "final", "sessions", "over"}
+BUILT_FORMS: set[str] = {"running", "keep", "windows", "final", "sessions", "over", "tables"}
 _FORMS = {
     "running": "groups without a window (GROUP BY)",
     "windows": "windows of time (window)",
