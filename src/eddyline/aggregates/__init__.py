@@ -9,6 +9,8 @@ from eddyline.aggregates.calendar import Calendar
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.sessions import Sessions
 from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.temporal import TemporalGroups
+from eddyline.aggregates.timed_groups import TimedGroups
 
 __all__ = [
     "GONE",
@@ -20,4 +22,6 @@ __all__ = [
     "RoundTime",
     "Sessions",
     "Structure",
+    "TemporalGroups",
+    "TimedGroups",
 ]
