@@ -13,6 +13,8 @@ from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.sessions import Sessions
 from eddyline.aggregates.states import States
 from eddyline.aggregates.structure import CLOSED, FORGOTTEN, GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.temporal import TemporalGroups
+from eddyline.aggregates.timed_groups import TimedGroups
 from eddyline.aggregates.windows import SlicedWindows
 
 __all__ = [
@@ -33,4 +35,6 @@ __all__ = [
     "SlicedWindows",
     "States",
     "Structure",
+    "TemporalGroups",
+    "TimedGroups",
 ]

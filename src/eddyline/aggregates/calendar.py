@@ -62,6 +62,14 @@ class Calendar(OrderedItems):
             self._set_bound(self._next_due(now_us))
         return None if self._bound >= _NEVER else self._bound
 
+    def renumbered(self, items: Ints) -> Calendar:
+        """The same for these items alone, between rounds: the first of them is item 0, and so on."""
+        other = Calendar(self._distances.tolist())
+        other.put(np.arange(len(items)), self.numbers(items))
+        other.commit()
+        other.n_visited = self.n_visited
+        return other
+
     def commit(self) -> None:
         super().commit()
         self._bound_before = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.aggregates.changes import Places, are_distinct
+from eddyline.aggregates.changes import WindowPlaces, are_distinct
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.rows import EntryChanges, Ints, Mask
 
@@ -27,8 +27,8 @@ class SessionRows:
         return len(self.group)
 
     @property
-    def at(self) -> Places:
-        return Places(self.group, self.start_us, self.end_us)
+    def at(self) -> WindowPlaces:
+        return WindowPlaces(self.group, self.start_us, self.end_us)
 
 
 def session_changes(epoch: int, keys: Keys, before: SessionRows, after: SessionRows) -> EntryChanges | None:

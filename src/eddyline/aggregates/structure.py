@@ -31,11 +31,12 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class RoundTime:
-    """The times of a round, in microseconds; None: there is no watermark yet."""
+    """The times of a round, in microseconds; None: there is no watermark yet, or was no round before."""
 
     now_us: int
     before_us: int | None  # the watermark of the class before the round
     after_us: int | None  # and as it will stand after it
+    now_before_us: int | None = None  # that of the round before, also if it was before a restart
 
 
 class Structure(Protocol):
