@@ -43,7 +43,7 @@ def features(case: Case) -> set[str]:
         sources = list(text.sources.values())
         views = [texts[name] for name in sources if name not in streams]
         has = {
-            "tables": text.is_grouped and any(name in streams and streams[name].key for name in sources),
+            "tables": text.is_grouped and all(name in streams and streams[name].key for name in sources),
             "views": bool(views) and bool(text.calls or any(view.calls for view in views)),
             "joins": bool(text.calls) and len(sources) > 1,
             "final": text.is_final,
@@ -72,7 +72,7 @@ class ScriptRun:
         self.engine = make_engine(clock=lambda: self._now_us)
         self._columns = {stream.name: stream.columns for stream in map(read_stream, case["streams"])}
         self._arrivals: set[int] = set()
-        self._n_letters = 0
+        self._last_round = 0
         self._queries: dict[str, eddyline.Query] = {}
         for text in case["streams"]:
             self.engine.sql(text)
@@ -122,10 +122,10 @@ class ScriptRun:
                 yield name, changes
 
     def _letters(self) -> dict[str, list[Any]]:
-        """New dead letters by query: of a row its number, of a group its key and window."""
+        """Dead letters since the last step, by query: of a row its number, of a group its key and window."""
         letters = self.engine.dead_letters()
-        new = letters[self._n_letters :]
-        self._n_letters = len(letters)
+        new = [letter for letter in letters if letter.round_number > self._last_round]
+        self._last_round = max((letter.round_number for letter in letters), default=0)
         found: dict[str, list[Any]] = {}
         for letter in new:
             found.setdefault(letter.query, []).append(self._letter(letter))

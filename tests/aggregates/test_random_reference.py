@@ -59,7 +59,7 @@ def test_more_ticks_leave_the_same_rows_after_every_round_of_a_random_script(see
 @settings(examples(0.2), phases=ONCE)
 @given(SEEDS)
 def test_other_cuts_leave_the_same_rows_of_a_random_script_without_late_rows(seed):
-    case = script(seed, ALL_FEATURES - {"temporal", "absence", "keep", "joins"}, has_late=False)
+    case = script(seed, ALL_FEATURES - {"temporal", "absence", "keep"}, has_late=False)
     assert allows_cuts(case)
     expected = left_by_reference(closed_segments(case), at_extra=True)
     cut = recut(case, random.Random(seed))
@@ -76,7 +76,7 @@ def test_random_scripts_have_every_feature_and_none_that_is_not_asked_for():
         {"keep", "running", "tables"},
         set(),
     ):
-        assert set().union(*(features(script(seed, wanted)) for seed in range(60))) <= wanted
+        assert set().union(*(features(script(seed, wanted)) for seed in range(15))) <= wanted
 
 
 def test_a_script_is_made_as_small_as_it_can_be_and_still_fail():
