@@ -71,7 +71,7 @@ class ScriptRun:
         self._now_us = 0
         self.engine = make_engine(clock=lambda: self._now_us)
         self._columns = {stream.name: stream.columns for stream in map(read_stream, case["streams"])}
-        self._arrivals: set[int] = set()
+        self._texts: dict[str, QueryText] = {}
         self._last_round = 0
         self._queries: dict[str, eddyline.Query] = {}
         for text in case["streams"]:
@@ -107,11 +107,11 @@ class ScriptRun:
 
     def _add(self, query: Mapping[str, Any]) -> None:
         properties = query.get("properties") or {}
+        self._texts[query["name"]] = QueryText(query["sql"], properties)
         self._queries[query["name"]] = self.engine.query(query["sql"], name=query["name"], **properties)
 
     def _rows(self, stream: str, rows: list[list[Any]]) -> list[dict[str, Any]]:
         columns = self._columns[stream]
-        self._arrivals |= {row[0] for row in rows}
         names = ("_arrival", *columns)
         return [dict(zip(names, (row[0], *python_row(row[1:], columns)), strict=True)) for row in rows]
 
@@ -132,10 +132,12 @@ class ScriptRun:
         return found
 
     def _letter(self, letter: Any) -> dict[str, Any]:
-        if letter.arrival in self._arrivals:
-            return {"arrival": letter.arrival}
+        """A letter of a group names as many values as GROUP BY has, one of a row all columns of its input."""
         key = {name: written(value) for name, value in letter.row.items()}
         window = key.pop("window", None)
+        text = self._texts[letter.query]
+        if not text.is_grouped or len(key) != len(text.keys):
+            return {"arrival": letter.arrival}
         return {"group": list(key.values())} | ({"window": list(window.values())} if window else {})
 
 
