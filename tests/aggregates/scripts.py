@@ -71,7 +71,7 @@ class ScriptRun:
         self._now_us = 0
         self.engine = make_engine(clock=lambda: self._now_us)
         self._columns = {stream.name: stream.columns for stream in map(read_stream, case["streams"])}
-        self._texts: dict[str, QueryText] = {}
+        self.texts: dict[str, QueryText] = {}
         self._last_round = 0
         self._queries: dict[str, eddyline.Query] = {}
         for text in case["streams"]:
@@ -107,7 +107,7 @@ class ScriptRun:
 
     def _add(self, query: Mapping[str, Any]) -> None:
         properties = query.get("properties") or {}
-        self._texts[query["name"]] = QueryText(query["sql"], properties)
+        self.texts[query["name"]] = QueryText(query["sql"], properties)
         self._queries[query["name"]] = self.engine.query(query["sql"], name=query["name"], **properties)
 
     def _rows(self, stream: str, rows: list[list[Any]]) -> list[dict[str, Any]]:
@@ -128,14 +128,14 @@ class ScriptRun:
         self._last_round = max((letter.round_number for letter in letters), default=0)
         found: dict[str, list[Any]] = {}
         for letter in new:
-            found.setdefault(letter.query, []).append(self._letter(letter))
+            found.setdefault(letter.query, []).append(self.letter(letter))
         return found
 
-    def _letter(self, letter: Any) -> dict[str, Any]:
+    def letter(self, letter: Any) -> dict[str, Any]:
         """A letter of a group names as many values as GROUP BY has, one of a row all columns of its input."""
         key = {name: written(value) for name, value in letter.row.items()}
         window = key.pop("window", None)
-        text = self._texts[letter.query]
+        text = self.texts[letter.query]
         if not text.is_grouped or len(key) != len(text.keys):
             return {"arrival": letter.arrival}
         return {"group": list(key.values())} | ({"window": list(window.values())} if window else {})
@@ -150,13 +150,12 @@ def script_differences(case: Case, make_engine: Callable[..., eddyline.Engine] =
     run = ScriptRun(case, make_engine)
     with run.engine:
         found = run.run()
-    return [*differences(case, found), *_deadline_differences(case, found["deadlines"])]
+    found_late = deadline_differences(case, found["deadlines"]) if DEADLINE_US else ()
+    return [*differences(case, found), *found_late]
 
 
-def _deadline_differences(case: Case, found: list[int | None]) -> Iterator[str]:
+def deadline_differences(case: Case, found: list[int | None]) -> Iterator[str]:
     """An engine may wake too early, never too late, and never at once."""
-    if DEADLINE_US is None:
-        return
     limits = case.get("deadlines") or [None] * len(found)
     for number, (step, limit, deadline) in enumerate(zip(case["steps"], limits, found, strict=True)):
         now = step.get("tick") or step.get("now")
