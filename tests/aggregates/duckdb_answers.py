@@ -54,6 +54,8 @@ class DuckDBAnswers:
         if judge["form"] != "groups":
             conditions += ["ts IS NOT NULL", "NOT is_late"]
         rows = f"SELECT * FROM {judge['source']} WHERE {' AND '.join(conditions)}"
+        if judge["form"] == "over":
+            return self._found(_over(judge, rows))
         windows, group = self._in_time(judge, rows)
         keys = [f"({key})" for key in judge["keys"]]
         columns = [*keys, *group, *(f"{value} AS f{at}" for at, value in enumerate(judge["values"]))]
@@ -61,7 +63,9 @@ class DuckDBAnswers:
         text += f" GROUP BY {', '.join([*keys, *self._identity(judge)])}" if keys or group else ""
         having = [f"({judge['having'] or 'true'})", *([self._closed(judge)] if is_final else [])]
         text += f" HAVING {' AND '.join(having)}"
-        order = "ts NULLS FIRST, g" if is_stream else "g"
+        return self._found(text, "ts NULLS FIRST, g" if is_stream else "g")
+
+    def _found(self, text: str, order: str = "ts, g") -> list[list[Any]]:
         found = self._connection.sql(text.replace("{order}", order).replace("now()", self._now()))
         return [written_row(row.values()) for row in found.to_arrow_table().to_pylist()]
 
@@ -123,6 +127,21 @@ class DuckDBAnswers:
                 if is_gone is not True:
                     found[key] = (*_row(values), g, 0, False)
         return found
+
+
+def _over(judge: Mapping[str, Any], rows: str) -> str:
+    """A row for each row r, with values over the rows of its partition that came before it and are not after it by time."""
+    same = [f"x.{key} IS NOT DISTINCT FROM r.{key}" for key in judge["keys"]]
+    before = ["x.g <= r.g", "(x.ts < r.ts OR (x.ts = r.ts AND x.g <= r.g))", *same]
+    back = "row_number() OVER (PARTITION BY r.g ORDER BY x.ts DESC, x.g DESC) - 1 AS back"
+    pairs = f"SELECT x.*, r.g AS r_g, r.ts AS r_ts, {back} FROM r JOIN r AS x ON {' AND '.join(before)}"
+    joined, columns = "r", ["r.k", "r.v", "r.ts"]
+    for at, (value, frame) in enumerate(zip(judge["values"], judge["frames"], strict=True)):
+        framed = f"SELECT r_g, {value} AS o{at} FROM pairs WHERE {frame} GROUP BY r_g"
+        joined += f" JOIN ({framed}) AS f{at} ON f{at}.r_g = r.g"
+        columns.append(f"o{at}")
+    text = f"WITH r AS MATERIALIZED ({rows}), pairs AS MATERIALIZED ({pairs}) SELECT {', '.join(columns)} FROM {joined}"
+    return text + (f" WHERE {judge['having']}" if judge["having"] else "")
 
 
 def _row(values: list[Any]) -> tuple[Any, ...]:

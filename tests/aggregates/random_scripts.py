@@ -25,6 +25,7 @@ from tests.aggregates.random_texts import (
     GAPS,
     HAVINGS,
     JOINS,
+    JOINS_OF_TABLES,
     KEYS,
     LAGS,
     OVERS,
@@ -88,6 +89,7 @@ class Maker:
         if self.has_table:
             found.append((2, lambda: self._grouped("t"), {"running", "tables"}))
             found.append((1, lambda: self._windowed("t"), {"windows", "tables"}))
+            found.append((3, self._join, set()))
         if self.has_stream:
             found += [
                 (3 * self.is_timed, self._kept, {"keep", "running"}),
@@ -98,7 +100,6 @@ class Maker:
                 (1, lambda: self._sessions(is_final=True), {"sessions", "final"}),
                 (2, self._over, {"over"}),
                 (3, self._view, set()),
-                (3 * self.has_table, self._join, {"joins"}),
             ]
         return [form for n, form, needs in found if needs <= set(self.features) for _ in range(n)]
 
@@ -195,25 +196,38 @@ class Maker:
 
     def _over(self) -> Query:
         calls = self.rng.choices((*OVERS, *LAGS), k=self.rng.randint(1, 3))
-        partition = self.one(PARTITIONS)
-        values = []
-        for at, call in enumerate(calls):
-            frame = "" if call in LAGS else self.one(FRAMES)
-            value = f"{call} OVER ({partition}ORDER BY ts{frame})"
-            fails = self.can_fail and call in ("count(*)", "sum(v)") and self.chance(20)
-            values.append(f"{'10 / ' if fails else ''}{value} AS o{at}")
-        sql = f"SELECT k, v, ts, {', '.join(values)} FROM s"
-        sql += f" WHERE {self.one(CONDITIONS)}" if self.chance(30) else ""
-        qualify = [
-            "o0 IS NOT NULL",
-            "v > 1 OR o0 IS NULL",
-            *(["o0 >= 2"] if calls[0] in ("count(*)", "sum(v)") else []),
+        frames = ["" if call in LAGS else self.one(list(FRAMES)) for call in calls]
+        partition, where = self.one(PARTITIONS), self.one(CONDITIONS) if self.chance(30) else ""
+        by = f"PARTITION BY {', '.join(partition)} " if partition else ""
+        fails = [self.can_fail and call in ("count(*)", "sum(v)") and self.chance(20) for call in calls]
+        values = [
+            f"{'10 / ' if fail else ''}{call} OVER ({by}ORDER BY ts{frame}) AS o{at}"
+            for at, (call, frame, fail) in enumerate(zip(calls, frames, fails, strict=True))
         ]
-        return {"sql": sql + (f" QUALIFY {self.one(qualify)}" if self.chance(40) else "")}
+        conditions = ["o0 IS NOT NULL", "v > 1 OR o0 IS NULL"] + ["o0 >= 2"] * (
+            calls[0] in ("count(*)", "sum(v)")
+        )
+        qualify = self.one(conditions) if self.chance(40) else ""
+        sql = f"SELECT k, v, ts, {', '.join(values)} FROM s" + (f" WHERE {where}" if where else "")
+        sql += f" QUALIFY {qualify}" if qualify else ""
+        if self.can_fail:
+            return {"sql": sql}
+        words = [(OVERS | LAGS)[call] for call in calls]
+        judge = {
+            "form": "over",
+            "source": "s",
+            "keys": partition,
+            "values": words,
+            "where": where,
+            "having": qualify,
+        }
+        return {"sql": sql, "judge": judge | {"frames": [FRAMES[frame] for frame in frames]}}
 
     def _join(self) -> Query:
-        allowed = self._allowed(JOINS)
-        return self._query_of(self.one(allowed)) if allowed else self._selection()
+        texts = JOINS if self.has_stream and self.chance(80) else JOINS_OF_TABLES
+        return self._query_of(
+            self.one([t for t in self._allowed(texts) if "joins" in self.features or not t.needs])
+        )
 
     def _view(self) -> Query:
         """A view, or if it is there a query that reads it."""
@@ -296,7 +310,7 @@ def _steps(maker: Maker, n_rounds: int) -> list[dict[str, Any]]:
         pushed: dict[str, list[Any]] = {}
         for name in [n for n, is_there in (("s", maker.has_stream), ("t", maker.has_table)) if is_there]:
             rows = []
-            for _ in range(maker.rng.randint(0, 5)):
+            for _ in range(maker.one((0, 1, 2, 3, 4, 6, 10))):
                 arrival += maker.one((1, 1, 1, 2, 7))
                 row = maker.row(event_time, arrival)
                 rows.append(

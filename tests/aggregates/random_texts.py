@@ -10,8 +10,8 @@ from typing import Any
 ORDER = "{order}"  # of rows in DuckDB's words: (ts, g), of a table g
 # Doubles are dyadic, so that sums do not depend on their order.
 VALUES: dict[str, Sequence[Any]] = {
-    "k": ("a", "b", "c", "", "é", None),
-    "v": (0, 1, 2, 3, 4, 5, -1, -2, None),
+    "k": ("a", "a", "a", "b", "b", "c", "", "é", None),
+    "v": (0, 1, 2, 2, 3, 3, 4, 5, -1, -2, None),
     "x": (0.0, -0.0, 0.25, 0.5, 1.5, -0.75, 2.0, 3.75, "NaN", "Infinity", "-Infinity", None),
     "d": ("0.00", "0.25", "1.50", "-0.75", "1.10", "9999.99", None),
     "b": (True, False, None),
@@ -81,18 +81,32 @@ WINDOWS = (
     ("5 minutes", "5 minutes", "-1 minutes"), ("6 minutes", "2 minutes", "30 seconds"),
 )  # fmt: skip
 GAPS = ("1 minute", "3 minutes", "90 seconds")
-FRAMES = (
-    "", " RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND CURRENT ROW",
-    " RANGE BETWEEN INTERVAL 90 SECONDS PRECEDING AND CURRENT ROW", " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
-    " ROWS BETWEEN 0 PRECEDING AND CURRENT ROW", " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-    " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-)  # fmt: skip
-OVERS = (
-    "count(*)", "sum(v)", "min(v)", "max(x)", "avg(v)", "sum(x)", "count(DISTINCT v)", "count(*) FILTER (WHERE v > 2)",
-    "first_value(v)", "last_value(x)", "max_by(k, v)", "sum(d)", "var_pop(v)", "bool_or(b)",
-)  # fmt: skip
-LAGS = ("lag(v)", "lag(x, 2)", "lag(v, 1, -1)", "lag(k, 0)")
-PARTITIONS = ("PARTITION BY k ", "PARTITION BY k ", "PARTITION BY k, v ", "PARTITION BY x ", "")
+# Frames: Spark's words, and DuckDB's condition on a row of the frame, which is the `back`-th before r, r itself the 0th.
+FRAMES = {
+    "": "true",
+    " RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND CURRENT ROW": "ts >= r_ts - INTERVAL 3 MINUTES",
+    " RANGE BETWEEN INTERVAL 90 SECONDS PRECEDING AND CURRENT ROW": "ts >= r_ts - INTERVAL 90 SECONDS",
+    " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW": "back <= 2",
+    " ROWS BETWEEN 0 PRECEDING AND CURRENT ROW": "back = 0",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW": "true",
+    " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW": "true",
+}
+OVERS = {
+    **{call: AGGREGATES[call] for call in (
+        "count(*)", "sum(v)", "min(v)", "max(x)", "avg(v)", "sum(x)", "count(DISTINCT v)", "sum(d)", "var_pop(v)", "max_by(x, v)",
+        "sum(v) FILTER (WHERE x > 0)",
+    )},
+    "bool_or(b)": "bool_or(b)",
+    "first_value(v)": f"list(v ORDER BY {ORDER})[1]",
+    "last_value(x)": f"list(x ORDER BY {ORDER})[-1]",
+}  # fmt: skip
+LAGS = {
+    "lag(v)": "(list(v) FILTER (WHERE back = 1))[1]",
+    "lag(x, 2)": "(list(x) FILTER (WHERE back = 2))[1]",
+    "lag(v, 1, -1)": "CASE WHEN max(back) >= 1 THEN (list(v) FILTER (WHERE back = 1))[1] ELSE -1 END",
+    "lag(k, 0)": "(list(k) FILTER (WHERE back = 0))[1]",
+}
+PARTITIONS = (("k",), ("k",), ("k", "v"), ("x",), ())
 TEMPORALS = (
     "ts > now() - INTERVAL {n} MINUTES", "ts >= now() - INTERVAL {n} MINUTES", "now() - ts < INTERVAL {n} MINUTES",
     "ts BETWEEN now() - INTERVAL {n} MINUTES AND now()", "ts > now() - INTERVAL {n} MINUTES AND ts < now() + INTERVAL 1 MINUTE",
@@ -184,6 +198,7 @@ VIEWS: dict[str, tuple[Text, list[Text]]] = {
     ),
 }  # fmt: skip
 JOINS = (
+    _text("SELECT s.k, s.v, t.k AS name, t.x FROM s JOIN t ON s.v = t.id WHERE t.v > 1 OR t.b"),
     _text("SELECT t.k AS name, count(*) AS n, sum(s.v) AS total FROM s JOIN t ON s.v = t.id GROUP BY t.k", "running"),
     _text("SELECT count(*) AS n, max(t.x) AS hi FROM s JOIN t ON s.v = t.id WHERE t.v > 1", "running"),
     _text(
@@ -192,4 +207,8 @@ JOINS = (
         "windows",
     ),
     _text("SELECT s.v, count(*) OVER (PARTITION BY t.k ORDER BY s.ts) AS n FROM s JOIN t ON s.v = t.id", "over"),
+)  # fmt: skip
+JOINS_OF_TABLES = (
+    _text("SELECT a.k, b.x FROM t a JOIN t b ON a.id = b.v WHERE b.b"),
+    _text("SELECT a.k, count(*) AS n, sum(b.v) AS total FROM t a JOIN t b ON a.id = b.v GROUP BY a.k", "running", "tables"),
 )  # fmt: skip

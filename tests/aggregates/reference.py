@@ -104,10 +104,13 @@ class Reference:
         elif "drop" in step:
             self.drop(step["drop"])
         elif "tick" in step:
-            return self.round({}, datetime.datetime.fromisoformat(step["tick"]), is_tick=True)
+            return self.tick(datetime.datetime.fromisoformat(step["tick"]))
         else:
             return self.round(step["push"], datetime.datetime.fromisoformat(step["now"]))
         return Told()
+
+    def tick(self, now: datetime.datetime) -> Told:
+        return self.round({}, now, is_tick=True)
 
     def round(self, pushed: Mapping[str, Any], now: datetime.datetime, *, is_tick: bool = False) -> Told:
         self.rounds.append(now)

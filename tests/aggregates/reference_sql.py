@@ -6,6 +6,7 @@ It shares no code with the engine's reader. What it does not know it refuses wit
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class StreamText:
     properties: dict[str, str]
 
 
+@functools.lru_cache(64)
 def read_stream(text: str) -> StreamText:
     tree = sqlglot.parse_one(text, read="databricks")
     schema, key = tree.this, []
@@ -119,6 +121,7 @@ class QueryText:
         return [condition for condition in found if condition is not None]
 
 
+@functools.lru_cache(1024)
 def _select(text: str) -> exp.Select:
     """The tree of a SELECT; sqlglot takes the word window for a clause, so it gets quotes."""
     quoted = re.sub(r"\bwindow\s*\(", "time_window(", text, flags=re.IGNORECASE)

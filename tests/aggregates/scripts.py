@@ -44,7 +44,7 @@ def features(case: Case) -> set[str]:
         sources = list(text.sources.values())
         views = [texts[name] for name in sources if name not in streams]
         has = {
-            "tables": text.is_grouped and any(name in streams and streams[name].key for name in sources),
+            "tables": text.is_grouped and all(name in streams and streams[name].key for name in sources),
             "views": bool(views) and bool(text.calls or any(view.calls for view in views)),
             "joins": bool(text.calls) and len(sources) > 1,
             "final": text.is_final,
@@ -72,8 +72,8 @@ class ScriptRun:
         self._now_us = 0
         self.engine = make_engine(clock=lambda: self._now_us)
         self._columns = {stream.name: stream.columns for stream in map(read_stream, case["streams"])}
-        self._arrivals: set[int] = set()
-        self._n_letters = 0
+        self.texts: dict[str, QueryText] = {}
+        self._last_round = 0
         self._queries: dict[str, eddyline.Query] = {}
         for text in case["streams"]:
             self.engine.sql(text)
@@ -108,11 +108,11 @@ class ScriptRun:
 
     def _add(self, query: Mapping[str, Any]) -> None:
         properties = query.get("properties") or {}
+        self.texts[query["name"]] = QueryText(query["sql"], properties)
         self._queries[query["name"]] = self.engine.query(query["sql"], name=query["name"], **properties)
 
     def _rows(self, stream: str, rows: list[list[Any]]) -> list[dict[str, Any]]:
         columns = self._columns[stream]
-        self._arrivals |= {row[0] for row in rows}
         names = ("_arrival", *columns)
         return [dict(zip(names, (row[0], *python_row(row[1:], columns)), strict=True)) for row in rows]
 
@@ -123,20 +123,22 @@ class ScriptRun:
                 yield name, changes
 
     def _letters(self) -> dict[str, list[Any]]:
-        """New dead letters by query: of a row its number, of a group its key and window."""
+        """Dead letters since the last step, by query: of a row its number, of a group its key and window."""
         letters = self.engine.dead_letters()
-        new = letters[self._n_letters :]
-        self._n_letters = len(letters)
+        new = [letter for letter in letters if letter.round_number > self._last_round]
+        self._last_round = max((letter.round_number for letter in letters), default=0)
         found: dict[str, list[Any]] = {}
         for letter in new:
-            found.setdefault(letter.query, []).append(self._letter(letter))
+            found.setdefault(letter.query, []).append(self.letter(letter))
         return found
 
-    def _letter(self, letter: Any) -> dict[str, Any]:
-        if letter.arrival in self._arrivals:
-            return {"arrival": letter.arrival}
+    def letter(self, letter: Any) -> dict[str, Any]:
+        """A letter of a group names as many values as GROUP BY has, one of a row all columns of its input."""
         key = {name: written(value) for name, value in letter.row.items()}
         window = key.pop("window", None)
+        text = self.texts[letter.query]
+        if not text.is_grouped or len(key) != len(text.keys):
+            return {"arrival": letter.arrival}
         return {"group": list(key.values())} | ({"window": list(window.values())} if window else {})
 
 
@@ -149,13 +151,12 @@ def script_differences(case: Case, make_engine: Callable[..., eddyline.Engine] =
     run = ScriptRun(case, make_engine)
     with run.engine:
         found = run.run()
-    return [*differences(case, found), *_deadline_differences(case, found["deadlines"])]
+    found_late = deadline_differences(case, found["deadlines"]) if DEADLINE_US else ()
+    return [*differences(case, found), *found_late]
 
 
-def _deadline_differences(case: Case, found: list[int | None]) -> Iterator[str]:
+def deadline_differences(case: Case, found: list[int | None]) -> Iterator[str]:
     """An engine may wake too early, never too late, and never at once."""
-    if DEADLINE_US is None:
-        return
     limits = case.get("deadlines") or [None] * len(found)
     for number, (step, limit, deadline) in enumerate(zip(case["steps"], limits, found, strict=True)):
         now = step.get("tick") or step.get("now")

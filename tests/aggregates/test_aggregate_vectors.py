@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 
 import pytest
 
 import eddyline
 from eddyline.errors import EddylineError, NotBuiltError, PropertyError, SqlError
+from eddyline.model import DeadLetter
 from tests.aggregates.cuts import (
     allows_cuts,
     closed_segments,
@@ -17,7 +19,16 @@ from tests.aggregates.cuts import (
     with_ticks,
 )
 from tests.aggregates.reference import run_case
-from tests.aggregates.scripts import REFUSES, VECTORS, Case, ScriptRun, is_built, script_differences
+from tests.aggregates.reference_sql import QueryText
+from tests.aggregates.scripts import (
+    REFUSES,
+    VECTORS,
+    Case,
+    ScriptRun,
+    deadline_differences,
+    is_built,
+    script_differences,
+)
 from tests.conftest import SEED
 
 pytestmark = pytest.mark.vectors
@@ -116,3 +127,44 @@ def test_what_has_no_meaning_is_refused_with_a_position_and_a_way_out(case):
     assert not isinstance(error, NotBuiltError)
     assert error.hint
     assert error.position or isinstance(error, PropertyError)
+
+
+# --------------------------------------------------------------------------------------------- how scripts are read
+
+
+def test_letters_of_groups_are_told_from_letters_of_rows():
+    at = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    window = {"start": at, "end": at + datetime.timedelta(minutes=1)}
+    sql = "SELECT k, count(*) AS n FROM s GROUP BY k, window(ts, '1 minute')"
+    case = {**SELECTIONS[0], "queries": [], "steps": []}
+    run = ScriptRun(case)
+    with run.engine:
+        run.texts["q"] = QueryText(sql, {})
+        of_row = {"k": "A", "v": 1, "x": 0.5, "ts": at}
+        letters = [
+            DeadLetter(1, "s", row, "", "", 1, "q", 7) for row in ({"k": "A", "window": window}, of_row)
+        ]
+        found = [run.letter(letter) for letter in letters]
+    times = ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"]
+    assert found == [{"group": ["A"], "window": times}, {"arrival": 7}]
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "limit", "is_right"),
+    [
+        (60, "00:01:00", True),
+        (30, "00:01:00", True),
+        (61, "00:01:00", False),
+        (0, "00:01:00", False),
+        (None, "00:01:00", False),
+        (60, None, True),
+        (None, None, True),
+    ],
+)
+def test_a_deadline_may_come_early_but_neither_late_nor_at_once(deadline_s, limit, is_right):
+    case = {
+        "steps": [{"tick": "1970-01-01T00:00:00Z"}, {"drop": "q"}],
+        "deadlines": [limit and f"1970-01-01T{limit}Z", None],
+    }
+    found = [None if deadline_s is None else deadline_s * 1_000_000, None]
+    assert (list(deadline_differences(case, found)) == []) is is_right

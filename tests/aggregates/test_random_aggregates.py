@@ -17,7 +17,7 @@ from tests.strategies import examples
 
 pytestmark = pytest.mark.thorough
 
-IN_TIME = FEATURES - {"temporal", "absence", "keep", "joins"}  # what cuts into rounds do not change
+IN_TIME = FEATURES - {"temporal", "absence", "keep"}  # what cuts into rounds do not change
 
 
 def unlike_reference(case: Script) -> list[str]:
