@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eddyline.errors import Span, UnsupportedError
 from eddyline.expressions import time_expression
-from eddyline.model import Column, Expression, GroupWindow, Over, SessionWindow, Stream, UserCall
+from eddyline.model import Aggregation, Column, Expression, GroupWindow, Over, SessionWindow, Stream, UserCall
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.sets import is_table
 from eddyline.sql.temporal_conditions import TimeComparison, asks_for_time
@@ -37,9 +37,7 @@ def refuse_emission(emission: Emission, what: str) -> None:
         )
 
 
-def refuse_final(
-    emission: Emission, window: GroupWindow | None, having: Expression | None, *, reads_table: bool
-) -> None:
+def refuse_final(emission: Emission, window: GroupWindow | None, *, reads_table: bool) -> None:
     """Refuse emit = 'final' where nothing is ever final."""
     if not emission.is_final:
         return
@@ -53,11 +51,15 @@ def refuse_final(
             "property emit: windows over a table never close, since its rows may change at any time",
             hint="Leave emit out: changes are told as they come.",
         )
-    if asks_for_time(having):
+
+
+def refuse_final_now(aggregation: Aggregation, condition: Expression | None) -> None:
+    """Refuse now() in conditions on windows that are told once."""
+    if aggregation.is_final and condition is not None and asks_for_time(condition):
         raise UnsupportedError(
             "property emit: a window that is told once cannot depend on now()",
-            span=None if having is None else having.span,
-            hint="Leave now() out of HAVING, or emit.",
+            span=condition.span,
+            hint="Leave now() out of the condition, or emit.",
         )
 
 

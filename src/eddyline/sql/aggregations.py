@@ -48,6 +48,7 @@ from eddyline.sql.aggregate_refusals import (
     check_windows,
     refuse_emission,
     refuse_final,
+    refuse_final_now,
     refuse_inputs,
     refuse_keep,
     refuse_now,
@@ -85,7 +86,8 @@ class Groups:
     def is_grouped(self, bound: BoundQuery) -> bool:
         """Whether rows become groups; otherwise each stays a row, with values over its frame."""
         nodes = (node for e in self.results(bound) for node in _outside_over(e))
-        return bool(self.group_by) or self.having is not None or any(isinstance(n, Aggregate) for n in nodes)
+        has_groups = any(isinstance(node, (Aggregate, GroupWindow)) for node in nodes)
+        return bool(self.group_by) or self.having is not None or has_groups
 
 
 DEFAULT_EMISSION = Emission()
@@ -105,6 +107,29 @@ def aggregated(
     refuse_inputs(bound)
     lower = _grouped if groups.is_grouped(bound) else _framed
     return lower(bound, groups, emission, relation_of, number)
+
+
+def selected(bound: BoundQuery) -> BoundQuery:
+    """A selection around a query with aggregates that has become part of it: its conditions are like those of HAVING."""
+    aggregating = bound.aggregating
+    if aggregating is None or aggregating.aggregation.is_over:
+        return bound
+    refuse_final_now(aggregating.aggregation, bound.where)
+    _refuse_in_results(bound, [] if bound.where is None else [bound.where], aggregating.aggregation)
+    where, deadlines = _with_deadlines(bound.where, {found.name: found for found in aggregating.calls})
+    return replace(bound, where=where, aggregating=replace(aggregating, deadlines=deadlines))
+
+
+def _refuse_in_results(bound: BoundQuery, conditions: Sequence[Expression], aggregation: Aggregation) -> None:
+    """Refuse what would change results of groups that have been told."""
+    results = [p.expression for p in bound.projection]
+    if not aggregation.is_final:
+        refuse_unrepeatable([*results, *conditions], "SELECT or HAVING of groups")
+    refuse_now(
+        results,
+        "SELECT of groups",
+        "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
+    )
 
 
 def refuse_outer_columns(bound: BoundQuery, groups: Groups) -> None:
@@ -144,17 +169,10 @@ def _grouped(
         refuse_now_with_window(comparisons, groups.having)
         refuse_table_session(window, reads_table=reads_table)
         check_windows(window, emission, bound, relation.stream, columns.time(relation.stream))
-    refuse_final(emission, window, groups.having, reads_table=reads_table)
+    refuse_final(emission, window, reads_table=reads_table)
     refuse_keep(emission, keys, window, comparisons, reads_table=reads_table)
     if reads_table:
         refuse_unrepeatable(expressions_of(body), "an aggregate over a table")
-    if not emission.is_final:
-        refuse_unrepeatable(results, "SELECT or HAVING of groups")
-    refuse_now(
-        (p.expression for p in bound.projection),
-        "SELECT of groups",
-        "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
-    )
     aggregation = _named(
         Aggregation(
             "",
@@ -168,12 +186,15 @@ def _grouped(
             reads_table=reads_table,
         )
     )
+    refuse_final_now(aggregation, groups.having)
+    _refuse_in_results(bound, [] if groups.having is None else [groups.having], aggregation)
     rewriting = _Rewriting(columns, number, window)
     having = None if groups.having is None else rewriting.grouped(groups.having)
     projection = tuple(replace(p, expression=rewriting.grouped(p.expression)) for p in bound.projection)
     having, deadlines = _with_deadlines(having, rewriting.calls)
     aggregating = Aggregating(aggregation, rewriting.all_calls, deadlines)
-    return _over_aggregation(relation, aggregating, projection, having, number, bound)
+    span = next((e.span for e in (*groups.group_by, *aggregates)), bound.inputs[0].span)
+    return _over_aggregation(relation, aggregating, projection, having, number, bound, span)
 
 
 def _refuse_below(expressions: Sequence[Expression]) -> None:
@@ -247,7 +268,7 @@ def _framed(
     qualify = None if groups.qualify is None else rewriting.framed(groups.qualify)
     projection = tuple(replace(p, expression=rewriting.framed(p.expression)) for p in bound.projection)
     aggregating = Aggregating(aggregation, rewriting.all_calls)
-    return _over_aggregation(relation, aggregating, projection, qualify, number, bound)
+    return _over_aggregation(relation, aggregating, projection, qualify, number, bound, overs[0].span)
 
 
 def _partition(over: Over, columns: ClassColumns) -> tuple[str, ...]:
@@ -293,8 +314,9 @@ def _over_aggregation(
     where: Expression | None,
     number: str,
     bound: BoundQuery,
+    span: Span | None,
 ) -> BoundQuery:
-    entry = Input(number, relation.stream.name, span=bound.inputs[0].span, view=relation.view)
+    entry = Input(number, relation.stream.name, span=span, view=relation.view)
     stream = aggregation_stream(aggregating, relation.stream)
     return BoundQuery((entry,), (stream,), projection, where, bound.functions, aggregating=aggregating)
 
@@ -322,6 +344,10 @@ class _Rewriting:
             return self._value(self._call(e), e.span)
         if isinstance(e, GroupWindow) and e == self.window:
             return self._column(e.type, WINDOW, e.span)
+        if isinstance(e, GroupWindow):
+            raise UnsupportedError(
+                f"{e.word} is not in GROUP BY", span=e.span, hint="Write the same window there."
+            )
         if e.facts.has_slots and (slots := self.columns.slots_of_key(e)):
             raise NeedsLiteral(*slots)
         if isinstance(e, Column):

@@ -148,17 +148,17 @@ def grouping(
     groups = []
     for node in query.group_by:
         group = binder.bind(node)
-        if not any(isinstance(n, Column) for n in group.walk()):
-            raise UnsupportedError(
-                "GROUP BY takes columns, not their numbers",
-                span=node.span,
-                hint="Write the expression, or the name that AS gives it. For one group of all rows leave GROUP BY out.",
-            )
         if any(isinstance(n, (Aggregate, Over)) for n in group.walk()):
             raise UnsupportedError(
                 "GROUP BY cannot take what is computed of groups",
                 span=node.span,
                 hint="Make it a view, and group its rows.",
+            )
+        if not any(isinstance(n, Column) for n in group.walk()):
+            raise UnsupportedError(
+                "GROUP BY takes columns, not their numbers",
+                span=node.span,
+                hint="Write the expression, or the name that AS gives it. For one group of all rows leave GROUP BY out.",
             )
         groups.append(group)
     return tuple(groups)
@@ -186,7 +186,8 @@ def has_groups(query: syntax.QueryNode, functions: KnownFunctions | None) -> boo
         if isinstance(node, syntax.OverNode):
             return True
         name = node.name if isinstance(node, syntax.CallNode) else ""
-        if is_aggregate(name.lower()) and (functions is None or functions.get(name) is None):
+        is_of_groups = is_aggregate(name.lower()) or name.lower() in GROUP_WINDOWS
+        if is_of_groups and (functions is None or functions.get(name) is None):
             return True
         if isinstance(node, tuple):
             stack.extend(node)

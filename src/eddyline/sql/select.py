@@ -22,7 +22,7 @@ from eddyline.errors import (
 from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
 from eddyline.sql.aggregate_refusals import Emission, refuse_emission
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, aggregated, refuse_outer_columns
+from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, aggregated, refuse_outer_columns, selected
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
@@ -352,15 +352,17 @@ class _TextBinder:
         below = entries[0].bound
         aggregating = None if below is None else below.aggregating
         bound = BoundQuery(inputs, streams, projection, where, (), aggregating=aggregating)
-        return self._aggregated(query, bound, groups) if is_aggregating else bound
+        return self._aggregated(query, bound, groups) if is_aggregating else selected(bound)
 
     def _aggregated(self, query: syntax.QueryNode, bound: BoundQuery, groups: Groups) -> BoundQuery:
         """The query over its aggregation, whose class of rows is a view without a name."""
         line = self._parsed.text.count("\n", 0, query.span.start) + 1
 
         def relation_of(body: BoundQuery) -> UnnamedRelation:
+            names = displayed_names({each.alias: (each.stream,) for each in body.inputs})
+            named = self._named(body) if len(body.inputs) == 1 else with_aliases(body, names)
             words = f"the rows aggregated at line {line}"
-            return unnamed_relation([self._named(body)], self._shape_of, self.read, words)
+            return unnamed_relation([named], self._shape_of, self.read, words)
 
         refuse_outer_columns(bound, groups)
         if query.is_distinct:
