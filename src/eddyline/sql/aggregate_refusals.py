@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from eddyline.errors import Span, UnsupportedError
+from eddyline.errors import PropertyError, Span, UnsupportedError
 from eddyline.expressions import time_expression
 from eddyline.model import Aggregation, Column, Expression, GroupWindow, Over, SessionWindow, Stream, UserCall
 from eddyline.sql.bound_query import BoundQuery
@@ -26,12 +26,12 @@ class Emission:
 def refuse_emission(emission: Emission, what: str) -> None:
     """Refuse properties of groups where there are none."""
     if emission.is_final:
-        raise UnsupportedError(
+        raise PropertyError(
             f"property emit: {what}",
             hint="Leave emit out. It takes 'final' with GROUP BY window(…) or session_window(…) over a stream.",
         )
     if emission.keep_us is not None:
-        raise UnsupportedError(
+        raise PropertyError(
             f"property keep: {what}",
             hint="Leave keep out. It stands with GROUP BY without a window, over a stream.",
         )
@@ -42,12 +42,12 @@ def refuse_final(emission: Emission, window: GroupWindow | None, *, reads_table:
     if not emission.is_final:
         return
     if window is None:
-        raise UnsupportedError(
+        raise PropertyError(
             "property emit: a group without a window is never final",
             hint="Add a window to GROUP BY: window(ts, '10 minutes'). Or leave emit out: changes are told as they come.",
         )
     if reads_table:
-        raise UnsupportedError(
+        raise PropertyError(
             "property emit: windows over a table never close, since its rows may change at any time",
             hint="Leave emit out: changes are told as they come.",
         )
@@ -56,7 +56,7 @@ def refuse_final(emission: Emission, window: GroupWindow | None, *, reads_table:
 def refuse_final_now(aggregation: Aggregation, condition: Expression | None) -> None:
     """Refuse now() in conditions on windows that are told once."""
     if aggregation.is_final and condition is not None and asks_for_time(condition):
-        raise UnsupportedError(
+        raise PropertyError(
             "property emit: a window that is told once cannot depend on now()",
             span=condition.span,
             hint="Leave now() out of the condition, or emit.",
@@ -80,7 +80,7 @@ def refuse_keep(
     }
     for reason, holds in reasons.items():
         if emission.keep_us is not None and holds:
-            raise UnsupportedError(
+            raise PropertyError(
                 f"property keep: {reason}",
                 hint="Leave keep out. It stands with GROUP BY without a window, over a stream.",
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -28,6 +27,7 @@ from eddyline.sql.constant_types import Constants
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
+from eddyline.sql.written_types import json_path, written_type
 
 MAX_PREDICATES = 1000
 
@@ -447,45 +447,6 @@ def _is_free(expression: Expression) -> bool:
     return isinstance(expression, Slot) or (isinstance(expression, Literal) and expression.type != types.NULL)
 
 
-_PATH_STEP = re.compile(r"""[:.](?:(\w+)|`((?:[^`]|``)+)`)|\[\s*(?:(\d+)|'([^']*)'|"([^"]*)")\s*\]""")
-
-
-def json_path(written: str) -> str:
-    """The JSON path `:a.b[0]` stands for: $.a.b[0]; keys that are no plain words in brackets."""
-    steps = ["$"]
-    for plain, backquoted, index, single, double in _PATH_STEP.findall(written):
-        key = backquoted.replace("``", "`") or single or double
-        steps.append(f"[{index}]" if index else f"['{key}']" if key else f".{plain}")
-    return "".join(steps)
-
-
-def written_type(node: syntax.TypeText) -> pa.DataType:
-    """The type a text names."""
-    try:
-        return types.parse_type(node.text)
-    except ValueError as error:
-        near = nearest(node.text, _TYPE_NAMES)
-        raise ParseError(str(error), span=node.span, hint=near and f"Did you mean {near}?") from None
-
-
-_TYPE_NAMES = [
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL",
-    "STRING",
-    "BINARY",
-    "DATE",
-    "TIMESTAMP",
-    "TIMESTAMP_NTZ",
-    "ARRAY",
-    "MAP",
-    "STRUCT",
-]
 _HANDLERS: dict[type[syntax.Node], Callable[[Binder, Any], Expression]] = {
     syntax.ConstantNode: Binder._constant,
     syntax.Word: Binder._word,
