@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from eddyline.catalog import codec, is_same_shape
-from eddyline.model import AggregateCall, Frame, SessionWindow, TemporalBound, TimeWindow
+from eddyline.errors import EddylineError
+from eddyline.model import AggregateCall, Frame, SessionWindow, Stream, TemporalBound, TimeWindow
+from eddyline.sql import Shapes
 from eddyline.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, decimal
 from tests.aggregates.aggregate_streams import (
+    STREAMS,
     VECTORS,
     aggregating,
     conditions,
@@ -440,3 +444,36 @@ def test_a_selection_around_groups_may_ask_for_the_time_as_having_does() -> None
         )
         assert having.aggregating == around.aggregating == twice.aggregating
         assert conditions(having) == conditions(around) == conditions(twice)[:1]
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("SELECT card, sum(amount) % 7 AS amount FROM auths GROUP BY card HAVING amount > 5",
+         "checked(`#sum(amount)`, `#sum(amount)#overflow`) % ?1 > ?2"),
+        ("SELECT max(card) AS amount, amount AS x FROM auths GROUP BY amount HAVING amount > 5", "`#k0` > ?1"),
+        ("SELECT upper(card) AS card, count(*) AS n FROM auths GROUP BY card HAVING card = 'a'", "`#k0` = ?1"),
+        ("SELECT min(amount) AS amount FROM auths GROUP BY card HAVING max(amount) > 5", "`#max(amount)` > ?1"),
+    ],
+)  # fmt: skip
+def test_a_name_in_having_is_a_grouped_column_before_one_of_select(text: str, condition: str) -> None:
+    assert conditions(shape_of(text)) == [condition]
+
+
+def test_times_that_are_counted_may_be_named_as_they_are_or_as_sql_computes_them() -> None:
+    schema = pa.schema([("k", STRING), ("ms", BIGINT)])
+    streams = {"t": Stream("t", schema, time="ms", properties=(("time_unit", "ms"),))}
+    for time in ("ms", "timestamp_millis(ms)"):
+        shape = shape_of(f"SELECT count(*) AS n FROM t GROUP BY window({time}, '1 minute')", streams)
+        assert shape.aggregating is not None
+        assert shape.aggregating.aggregation.window == TimeWindow(MINUTE, MINUTE)
+
+
+def test_a_named_parameter_may_stand_above_aggregates_and_not_below() -> None:
+    params = {"least": BIGINT}
+    text = "SELECT card, count(*) AS n FROM auths GROUP BY card HAVING n >= :least"
+    shape = Shapes().shape_of(text, STREAMS, params=params)[0]
+    assert [slot.name for slot in shape.slots] == ["least"]
+    with pytest.raises(EddylineError) as refused:
+        Shapes().shape_of("SELECT count(*) AS n FROM auths WHERE amount > :least", STREAMS, params=params)
+    assert refused.value.problem == "parameter least is used where only a literal can be"

@@ -91,7 +91,13 @@ REFUSED = [
      "now() is compared with DATE, not with a TIMESTAMP", "CAST(ts AS DATE) = current_date()"),
     ("SELECT count(*) AS n FROM auths WHERE ts > now() - INTERVAL 1 HOUR GROUP BY window(ts, '1 minute')",
      "now() cannot stand together with windows in GROUP BY", "ts > now() - INTERVAL 1 HOUR"),
-    ("SELECT count(*) AS n FROM auths GROUP BY ts - now()", "now() cannot stand in GROUP BY, or in an aggregate", "ts - now()"),
+    ("SELECT count(*) AS n FROM auths GROUP BY ts - now()", "now() cannot stand in GROUP BY, in ON, or in an aggregate",
+     "ts - now()"),
+    ("SELECT count(*) AS n FROM auths a JOIN cards c ON a.card = c.card AND a.ts > now()",
+     "now() cannot stand in GROUP BY, in ON, or in an aggregate", "a.card = c.card AND a.ts > now()"),
+    ("SELECT n FROM (SELECT max(ts) AS t, count(*) AS n FROM auths GROUP BY window(ts, '1 minute')) WHERE t < now()",
+     "now() cannot stand together with windows in GROUP BY", "t < now()"),
+    ("SELECT n, now() AS t FROM (SELECT count(*) AS n FROM auths)", "now() cannot stand in SELECT of groups", "now()"),
     ("SELECT card FROM auths GROUP BY card HAVING max(ts) + INTERVAL 1 HOUR > now() + INTERVAL 1 MONTH",
      "now() cannot be shifted by months, which are not equally long",
      "max(ts) + INTERVAL 1 HOUR > now() + INTERVAL 1 MONTH"),
@@ -231,3 +237,12 @@ def test_a_hint_that_names_a_text_leads_to_one_that_binds() -> None:
         "SELECT lag(amount, 1, 0) OVER (ORDER BY ts) AS n FROM auths",
     ):
         assert shape_of(text, STREAMS).aggregating is not None
+
+
+def test_a_table_view_that_changes_with_the_clock_alone_is_not_aggregated() -> None:
+    streams = with_view("due", "SELECT id, shelf FROM stock WHERE due < now()")
+    with pytest.raises(EddylineError) as refused:
+        shape_of("SELECT count(*) AS n FROM due", streams)
+    assert refused.value.problem.startswith("due cannot be aggregated: it asks for now()")
+    absent = with_view("absent", "SELECT device FROM readings GROUP BY device HAVING max(ts) < now() - INTERVAL 1 MINUTE")
+    assert shape_of("SELECT count(*) AS n FROM absent", absent).aggregating is not None

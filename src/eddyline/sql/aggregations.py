@@ -46,15 +46,13 @@ from eddyline.sql.aggregate_refusals import (
     Emission,
     check_over,
     check_windows,
+    now_with_window,
     refuse_emission,
     refuse_final,
-    refuse_final_now,
     refuse_inputs,
     refuse_keep,
     refuse_now,
-    refuse_now_with_window,
     refuse_over_in_groups,
-    refuse_table_session,
     refuse_unrepeatable,
 )
 from eddyline.sql.bound_query import BoundQuery, expressions_of
@@ -110,26 +108,24 @@ def aggregated(
 
 
 def selected(bound: BoundQuery) -> BoundQuery:
-    """A selection around a query with aggregates that has become part of it: its conditions are like those of HAVING."""
+    """A selection over groups: what HAVING says, or a query around one with aggregates. Refuses what would change results that
+    have been told, and finds what time changes."""
     aggregating = bound.aggregating
     if aggregating is None or aggregating.aggregation.is_over:
         return bound
-    refuse_final_now(aggregating.aggregation, bound.where)
-    _refuse_in_results(bound, [] if bound.where is None else [bound.where], aggregating.aggregation)
-    where, deadlines = _with_deadlines(bound.where, {found.name: found for found in aggregating.calls})
-    return replace(bound, where=where, aggregating=replace(aggregating, deadlines=deadlines))
-
-
-def _refuse_in_results(bound: BoundQuery, conditions: Sequence[Expression], aggregation: Aggregation) -> None:
-    """Refuse what would change results of groups that have been told."""
-    results = [p.expression for p in bound.projection]
+    aggregation, results = aggregating.aggregation, [p.expression for p in bound.projection]
+    if aggregation.window is not None and bound.where is not None and asks_for_time(bound.where):
+        raise now_with_window(bound.where.span)
     if not aggregation.is_final:
+        conditions = [] if bound.where is None else [bound.where]
         refuse_unrepeatable([*results, *conditions], "SELECT or HAVING of groups")
     refuse_now(
         results,
         "SELECT of groups",
         "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
     )
+    where, deadlines = _with_deadlines(bound.where, {found.name: found for found in aggregating.calls})
+    return replace(bound, where=where, aggregating=replace(aggregating, deadlines=deadlines))
 
 
 def refuse_outer_columns(bound: BoundQuery, groups: Groups) -> None:
@@ -159,15 +155,19 @@ def _grouped(
     window = next((e for e in groups.group_by if isinstance(e, GroupWindow)), None)
     keys = list(dict.fromkeys(e for e in groups.group_by if not isinstance(e, GroupWindow)))
     where, comparisons = split_where(bound.where)
-    _refuse_below([*groups.group_by, *aggregates])
+    refuse_now(
+        [*groups.group_by, *aggregates, *(entry.on for entry in bound.inputs if entry.on is not None)],
+        "GROUP BY, in ON, or in an aggregate",
+        "It may be compared with a time in WHERE: ts > now() - INTERVAL 10 MINUTES.",
+    )
+    if window is not None and comparisons:
+        raise now_with_window(comparisons[0].span)
     times = [c.time for c in comparisons] + ([] if window is None else [window.time])
     columns = ClassColumns(bound, keys, _arguments(aggregates), times)
     body = replace(bound, projection=columns.projection, where=all_of(where))
     relation = relation_of(body)
     reads_table = is_table(relation.stream)
     if window is not None:
-        refuse_now_with_window(comparisons, groups.having)
-        refuse_table_session(window, reads_table=reads_table)
         check_windows(window, emission, bound, relation.stream, columns.time(relation.stream))
     refuse_final(emission, window, reads_table=reads_table)
     refuse_keep(emission, keys, window, comparisons, reads_table=reads_table)
@@ -186,23 +186,12 @@ def _grouped(
             reads_table=reads_table,
         )
     )
-    refuse_final_now(aggregation, groups.having)
-    _refuse_in_results(bound, [] if groups.having is None else [groups.having], aggregation)
     rewriting = _Rewriting(columns, number, window)
     having = None if groups.having is None else rewriting.grouped(groups.having)
     projection = tuple(replace(p, expression=rewriting.grouped(p.expression)) for p in bound.projection)
-    having, deadlines = _with_deadlines(having, rewriting.calls)
-    aggregating = Aggregating(aggregation, rewriting.all_calls, deadlines)
+    aggregating = Aggregating(aggregation, rewriting.all_calls)
     span = next((e.span for e in (*groups.group_by, *aggregates)), bound.inputs[0].span)
-    return _over_aggregation(relation, aggregating, projection, having, number, bound, span)
-
-
-def _refuse_below(expressions: Sequence[Expression]) -> None:
-    refuse_now(
-        expressions,
-        "GROUP BY, or in an aggregate",
-        "It may be compared with a time in WHERE: ts > now() - INTERVAL 10 MINUTES.",
-    )
+    return selected(_over_aggregation(relation, aggregating, projection, having, number, bound, span))
 
 
 def _bounds(comparisons: Sequence[TimeComparison], columns: ClassColumns) -> tuple[TemporalBound, ...]:

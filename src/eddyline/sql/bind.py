@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
@@ -83,6 +83,9 @@ class Binder:
         # user functions met, and their versions
         self.used_functions: dict[str, str] = {} if outer is None else outer.used_functions
         self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
+        self.preferred_aliases: Set[str] = (
+            frozenset()
+        )  # those that hide columns of inputs, but not from aggregates
         self.group_windows: dict[str, Expression] = {}  # of GROUP BY, by the names of their columns
         self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
@@ -158,7 +161,8 @@ class Binder:
             return fields(replace(variable, span=node.span), node.parts[1:], node.span)
         alias = self.aliases.get(node.parts[0].lower()) if len(node.parts) == 1 else None
         alias = alias or self.group_windows.get(node.parts[0].lower())
-        if alias is not None and not self.scope.has(node.parts[0]):
+        is_preferred = self.allows_aggregates and node.parts[0].lower() in self.preferred_aliases
+        if alias is not None and (is_preferred or not self.scope.has(node.parts[0])):
             return fields(alias, node.parts[1:], node.span)
         return self._apart(self.scope.column(node.parts, node.span))
 

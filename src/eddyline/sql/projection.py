@@ -165,12 +165,18 @@ def grouping(
 
 
 def conditions_on_results(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
+    query: syntax.QueryNode,
+    binder: Binder,
+    projection: Sequence[ProjectedColumn],
+    group_by: Sequence[Expression],
 ) -> tuple[Expression | None, Expression | None]:
-    """HAVING and QUALIFY."""
+    """HAVING and QUALIFY. In HAVING a name means a column that is grouped by, else one of SELECT, as in Spark."""
     binder.aliases = {p.name.lower(): p.expression for p in projection}
     binder.allows_aggregates = True
+    grouped = {e.name.lower() for e in group_by if isinstance(e, Column)}
+    binder.preferred_aliases = binder.aliases.keys() - grouped
     having = None if query.having is None else binder.condition(query.having, "HAVING")
+    binder.preferred_aliases = frozenset()
     binder.allows_windows = True
     qualify = None if query.qualify is None else binder.condition(query.qualify, "QUALIFY")
     return having, qualify

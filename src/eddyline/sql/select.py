@@ -317,9 +317,8 @@ class _TextBinder:
         refuse_unrepeatable_calls(entries, len(joined.inputs))
         bind_group_windows(query, binder)
         projection = projected_columns(self._parsed, query, binder, part)
-        groups = Groups(
-            grouping(query, binder, projection), *conditions_on_results(query, binder, projection)
-        )
+        group_by = grouping(query, binder, projection)
+        groups = Groups(group_by, *conditions_on_results(query, binder, projection, group_by))
         around.n_predicates += binder.n_predicates
         where = all_of([*joined.conditions, *(() if where is None else (where,))])
         inputs, streams = tuple(joined.inputs), tuple(joined.streams)
