@@ -159,7 +159,7 @@ def test_another_owner_leaves_a_query_paused(engine):
 
 
 def test_properties_that_are_not_built_are_refused_by_name(engine):
-    for given in ({"emit": "final"}, {"within": "5 minutes"}, {"memory": "1 MB"}):
+    for given in ({"emit": "request"}, {"within": "5 minutes"}, {"memory": "1 MB"}):
         (name,) = given
         assert name in refused(
             lambda given=given: engine.query("SELECT sym FROM trades", **given), NotBuiltError

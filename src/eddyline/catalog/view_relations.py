@@ -58,7 +58,8 @@ def view_relation(
         source=TABLE_VIEW if is_table else VIEW,
         properties=properties,
         n_components=n_components + (len(branches) > 1),
-        is_volatile=any(branch.is_volatile for branch in branches)
+        # what now() decides of groups is told when it changes
+        is_volatile=any(branch.is_volatile for branch in branches if branch.aggregating is None)
         or any(stream.is_volatile for each in inputs for stream, _ in each),
         is_windowed=any(stream.is_windowed for each in inputs for stream, _ in each),
     )

@@ -37,9 +37,7 @@ def refuse_emission(emission: Emission, what: str) -> None:
         )
 
 
-def refuse_final(
-    emission: Emission, window: GroupWindow | None, having: Expression | None, *, reads_table: bool
-) -> None:
+def refuse_final(emission: Emission, window: GroupWindow | None, *, reads_table: bool) -> None:
     """Refuse emit = 'final' where nothing is ever final."""
     if not emission.is_final:
         return
@@ -52,12 +50,6 @@ def refuse_final(
         raise PropertyError(
             "property emit: windows over a table never close, since its rows may change at any time",
             hint="Leave emit out: changes are told as they come.",
-        )
-    if asks_for_time(having):
-        raise PropertyError(
-            "property emit: a window that is told once cannot depend on now()",
-            span=None if having is None else having.span,
-            hint="Leave now() out of HAVING, or emit.",
         )
 
 
@@ -106,6 +98,13 @@ def refuse_inputs(bound: BoundQuery) -> None:
                 detail="Each closed window would have to be remembered for ever.",
                 hint="Give that view the property emit = 'final': it then tells each window once.",
             )
+        if is_table(stream) and stream.is_volatile:
+            raise UnsupportedError(
+                f"{entry.label} cannot be aggregated: it asks for now(), or calls a function that is not deterministic",
+                span=entry.span,
+                detail="Of a row that leaves, the view must say what it said when the row appeared.",
+                hint="Write that condition in the query, not in the view.",
+            )
 
 
 def refuse_unrepeatable(below: Iterable[Expression], where: str) -> None:
@@ -129,35 +128,27 @@ def refuse_now(expressions: Iterable[Expression], where: str, hint: str) -> None
             raise UnsupportedError(f"now() cannot stand in {where}", span=e.span, hint=hint)
 
 
-def refuse_now_with_window(comparisons: Sequence[TimeComparison], having: Expression | None) -> None:
-    """Refuse now() together with windows."""
-    spans = [c.span for c in comparisons] or (
-        [having.span] if having is not None and asks_for_time(having) else []
+def now_with_window(span: Span | None) -> UnsupportedError:
+    """The refusal of now() together with windows."""
+    return UnsupportedError(
+        "now() cannot stand together with windows in GROUP BY",
+        span=span,
+        detail="Windows close as the watermark passes them, whatever the time is.",
+        hint="Leave the window out, or the condition on now().",
     )
-    if spans:
-        raise UnsupportedError(
-            "now() cannot stand together with windows in GROUP BY",
-            span=spans[0],
-            detail="Windows close as the watermark passes them, whatever the time is.",
-            hint="Leave the window out, or the condition on now().",
-        )
-
-
-def refuse_table_session(window: GroupWindow | None, *, reads_table: bool) -> None:
-    """Refuse sessions of rows that change."""
-    if window is not None and reads_table and isinstance(window.window, SessionWindow):
-        raise UnsupportedError(
-            "session_window cannot stand over a table",
-            span=window.span,
-            detail="With each row that changes or goes, sessions would divide again.",
-            hint="Write window(…), or read a stream without a key.",
-        )
 
 
 def check_windows(
     window: GroupWindow, emission: Emission, bound: BoundQuery, rows: Stream, time: Column | None
 ) -> None:
     """Refuse windows of what is no time of the rows, and too many. `rows` is the class, `time` what its time is of."""
+    if is_table(rows) and isinstance(window.window, SessionWindow):
+        raise UnsupportedError(
+            "session_window cannot stand over a table",
+            span=window.span,
+            detail="With each row that changes or goes, sessions would divide again.",
+            hint="Write window(…), or read a stream without a key.",
+        )
     if not is_table(rows):
         check_time(window.time, f"{window.word}()", bound, rows, time, window.span)
     elif window.time.type != TIMESTAMP:

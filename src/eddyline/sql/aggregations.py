@@ -46,14 +46,13 @@ from eddyline.sql.aggregate_refusals import (
     Emission,
     check_over,
     check_windows,
+    now_with_window,
     refuse_emission,
     refuse_final,
     refuse_inputs,
     refuse_keep,
     refuse_now,
-    refuse_now_with_window,
     refuse_over_in_groups,
-    refuse_table_session,
     refuse_unrepeatable,
 )
 from eddyline.sql.bound_query import BoundQuery, expressions_of
@@ -85,7 +84,8 @@ class Groups:
     def is_grouped(self, bound: BoundQuery) -> bool:
         """Whether rows become groups; otherwise each stays a row, with values over its frame."""
         nodes = (node for e in self.results(bound) for node in _outside_over(e))
-        return bool(self.group_by) or self.having is not None or any(isinstance(n, Aggregate) for n in nodes)
+        has_groups = any(isinstance(node, (Aggregate, GroupWindow)) for node in nodes)
+        return bool(self.group_by) or self.having is not None or has_groups
 
 
 DEFAULT_EMISSION = Emission()
@@ -105,6 +105,27 @@ def aggregated(
     refuse_inputs(bound)
     lower = _grouped if groups.is_grouped(bound) else _framed
     return lower(bound, groups, emission, relation_of, number)
+
+
+def selected(bound: BoundQuery) -> BoundQuery:
+    """A selection over groups: what HAVING says, or a query around one with aggregates. Refuses what would change results that
+    have been told, and finds what time changes."""
+    aggregating = bound.aggregating
+    if aggregating is None or aggregating.aggregation.is_over:
+        return bound
+    aggregation, results = aggregating.aggregation, [p.expression for p in bound.projection]
+    if aggregation.window is not None and bound.where is not None and asks_for_time(bound.where):
+        raise now_with_window(bound.where.span)
+    if not aggregation.is_final:
+        conditions = [] if bound.where is None else [bound.where]
+        refuse_unrepeatable([*results, *conditions], "SELECT or HAVING of groups")
+    refuse_now(
+        results,
+        "SELECT of groups",
+        "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
+    )
+    where, deadlines = _with_deadlines(bound.where, {found.name: found for found in aggregating.calls})
+    return replace(bound, where=where, aggregating=replace(aggregating, deadlines=deadlines))
 
 
 def refuse_outer_columns(bound: BoundQuery, groups: Groups) -> None:
@@ -134,27 +155,24 @@ def _grouped(
     window = next((e for e in groups.group_by if isinstance(e, GroupWindow)), None)
     keys = list(dict.fromkeys(e for e in groups.group_by if not isinstance(e, GroupWindow)))
     where, comparisons = split_where(bound.where)
-    _refuse_below([*groups.group_by, *aggregates])
+    refuse_now(
+        [*groups.group_by, *aggregates, *(entry.on for entry in bound.inputs if entry.on is not None)],
+        "GROUP BY, in ON, or in an aggregate",
+        "It may be compared with a time in WHERE: ts > now() - INTERVAL 10 MINUTES.",
+    )
+    if window is not None and comparisons:
+        raise now_with_window(comparisons[0].span)
     times = [c.time for c in comparisons] + ([] if window is None else [window.time])
     columns = ClassColumns(bound, keys, _arguments(aggregates), times)
     body = replace(bound, projection=columns.projection, where=all_of(where))
     relation = relation_of(body)
     reads_table = is_table(relation.stream)
     if window is not None:
-        refuse_now_with_window(comparisons, groups.having)
-        refuse_table_session(window, reads_table=reads_table)
         check_windows(window, emission, bound, relation.stream, columns.time(relation.stream))
-    refuse_final(emission, window, groups.having, reads_table=reads_table)
+    refuse_final(emission, window, reads_table=reads_table)
     refuse_keep(emission, keys, window, comparisons, reads_table=reads_table)
     if reads_table:
         refuse_unrepeatable(expressions_of(body), "an aggregate over a table")
-    if not emission.is_final:
-        refuse_unrepeatable(results, "SELECT or HAVING of groups")
-    refuse_now(
-        (p.expression for p in bound.projection),
-        "SELECT of groups",
-        "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
-    )
     aggregation = _named(
         Aggregation(
             "",
@@ -171,17 +189,9 @@ def _grouped(
     rewriting = _Rewriting(columns, number, window)
     having = None if groups.having is None else rewriting.grouped(groups.having)
     projection = tuple(replace(p, expression=rewriting.grouped(p.expression)) for p in bound.projection)
-    having, deadlines = _with_deadlines(having, rewriting.calls)
-    aggregating = Aggregating(aggregation, rewriting.all_calls, deadlines)
-    return _over_aggregation(relation, aggregating, projection, having, number, bound)
-
-
-def _refuse_below(expressions: Sequence[Expression]) -> None:
-    refuse_now(
-        expressions,
-        "GROUP BY, or in an aggregate",
-        "It may be compared with a time in WHERE: ts > now() - INTERVAL 10 MINUTES.",
-    )
+    aggregating = Aggregating(aggregation, rewriting.all_calls)
+    span = next((e.span for e in (*groups.group_by, *aggregates)), bound.inputs[0].span)
+    return selected(_over_aggregation(relation, aggregating, projection, having, number, bound, span))
 
 
 def _bounds(comparisons: Sequence[TimeComparison], columns: ClassColumns) -> tuple[TemporalBound, ...]:
@@ -247,7 +257,7 @@ def _framed(
     qualify = None if groups.qualify is None else rewriting.framed(groups.qualify)
     projection = tuple(replace(p, expression=rewriting.framed(p.expression)) for p in bound.projection)
     aggregating = Aggregating(aggregation, rewriting.all_calls)
-    return _over_aggregation(relation, aggregating, projection, qualify, number, bound)
+    return _over_aggregation(relation, aggregating, projection, qualify, number, bound, overs[0].span)
 
 
 def _partition(over: Over, columns: ClassColumns) -> tuple[str, ...]:
@@ -293,8 +303,9 @@ def _over_aggregation(
     where: Expression | None,
     number: str,
     bound: BoundQuery,
+    span: Span | None,
 ) -> BoundQuery:
-    entry = Input(number, relation.stream.name, span=bound.inputs[0].span, view=relation.view)
+    entry = Input(number, relation.stream.name, span=span, view=relation.view)
     stream = aggregation_stream(aggregating, relation.stream)
     return BoundQuery((entry,), (stream,), projection, where, bound.functions, aggregating=aggregating)
 
@@ -322,6 +333,10 @@ class _Rewriting:
             return self._value(self._call(e), e.span)
         if isinstance(e, GroupWindow) and e == self.window:
             return self._column(e.type, WINDOW, e.span)
+        if isinstance(e, GroupWindow):
+            raise UnsupportedError(
+                f"{e.word} is not in GROUP BY", span=e.span, hint="Write the same window there."
+            )
         if e.facts.has_slots and (slots := self.columns.slots_of_key(e)):
             raise NeedsLiteral(*slots)
         if isinstance(e, Column):

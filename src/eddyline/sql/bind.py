@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
@@ -28,6 +27,7 @@ from eddyline.sql.constant_types import Constants
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
+from eddyline.sql.written_types import json_path, written_type
 
 MAX_PREDICATES = 1000
 
@@ -83,6 +83,9 @@ class Binder:
         # user functions met, and their versions
         self.used_functions: dict[str, str] = {} if outer is None else outer.used_functions
         self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
+        self.preferred_aliases: Set[str] = (
+            frozenset()
+        )  # those that hide columns of inputs, but not from aggregates
         self.group_windows: dict[str, Expression] = {}  # of GROUP BY, by the names of their columns
         self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
@@ -158,7 +161,8 @@ class Binder:
             return fields(replace(variable, span=node.span), node.parts[1:], node.span)
         alias = self.aliases.get(node.parts[0].lower()) if len(node.parts) == 1 else None
         alias = alias or self.group_windows.get(node.parts[0].lower())
-        if alias is not None and not self.scope.has(node.parts[0]):
+        is_preferred = self.allows_aggregates and node.parts[0].lower() in self.preferred_aliases
+        if alias is not None and (is_preferred or not self.scope.has(node.parts[0])):
             return fields(alias, node.parts[1:], node.span)
         return self._apart(self.scope.column(node.parts, node.span))
 
@@ -447,45 +451,6 @@ def _is_free(expression: Expression) -> bool:
     return isinstance(expression, Slot) or (isinstance(expression, Literal) and expression.type != types.NULL)
 
 
-_PATH_STEP = re.compile(r"""[:.](?:(\w+)|`((?:[^`]|``)+)`)|\[\s*(?:(\d+)|'([^']*)'|"([^"]*)")\s*\]""")
-
-
-def json_path(written: str) -> str:
-    """The JSON path `:a.b[0]` stands for: $.a.b[0]; keys that are no plain words in brackets."""
-    steps = ["$"]
-    for plain, backquoted, index, single, double in _PATH_STEP.findall(written):
-        key = backquoted.replace("``", "`") or single or double
-        steps.append(f"[{index}]" if index else f"['{key}']" if key else f".{plain}")
-    return "".join(steps)
-
-
-def written_type(node: syntax.TypeText) -> pa.DataType:
-    """The type a text names."""
-    try:
-        return types.parse_type(node.text)
-    except ValueError as error:
-        near = nearest(node.text, _TYPE_NAMES)
-        raise ParseError(str(error), span=node.span, hint=near and f"Did you mean {near}?") from None
-
-
-_TYPE_NAMES = [
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL",
-    "STRING",
-    "BINARY",
-    "DATE",
-    "TIMESTAMP",
-    "TIMESTAMP_NTZ",
-    "ARRAY",
-    "MAP",
-    "STRUCT",
-]
 _HANDLERS: dict[type[syntax.Node], Callable[[Binder, Any], Expression]] = {
     syntax.ConstantNode: Binder._constant,
     syntax.Word: Binder._word,

@@ -148,29 +148,35 @@ def grouping(
     groups = []
     for node in query.group_by:
         group = binder.bind(node)
-        if not any(isinstance(n, Column) for n in group.walk()):
-            raise UnsupportedError(
-                "GROUP BY takes columns, not their numbers",
-                span=node.span,
-                hint="Write the expression, or the name that AS gives it. For one group of all rows leave GROUP BY out.",
-            )
         if any(isinstance(n, (Aggregate, Over)) for n in group.walk()):
             raise UnsupportedError(
                 "GROUP BY cannot take what is computed of groups",
                 span=node.span,
                 hint="Make it a view, and group its rows.",
             )
+        if not any(isinstance(n, Column) for n in group.walk()):
+            raise UnsupportedError(
+                "GROUP BY takes columns, not their numbers",
+                span=node.span,
+                hint="Write the expression, or the name that AS gives it. For one group of all rows leave GROUP BY out.",
+            )
         groups.append(group)
     return tuple(groups)
 
 
 def conditions_on_results(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
+    query: syntax.QueryNode,
+    binder: Binder,
+    projection: Sequence[ProjectedColumn],
+    group_by: Sequence[Expression],
 ) -> tuple[Expression | None, Expression | None]:
-    """HAVING and QUALIFY."""
+    """HAVING and QUALIFY. In HAVING a name means a column that is grouped by, else one of SELECT, as in Spark."""
     binder.aliases = {p.name.lower(): p.expression for p in projection}
     binder.allows_aggregates = True
+    grouped = {e.name.lower() for e in group_by if isinstance(e, Column)}
+    binder.preferred_aliases = binder.aliases.keys() - grouped
     having = None if query.having is None else binder.condition(query.having, "HAVING")
+    binder.preferred_aliases = frozenset()
     binder.allows_windows = True
     qualify = None if query.qualify is None else binder.condition(query.qualify, "QUALIFY")
     return having, qualify
@@ -186,7 +192,8 @@ def has_groups(query: syntax.QueryNode, functions: KnownFunctions | None) -> boo
         if isinstance(node, syntax.OverNode):
             return True
         name = node.name if isinstance(node, syntax.CallNode) else ""
-        if is_aggregate(name.lower()) and (functions is None or functions.get(name) is None):
+        is_of_groups = is_aggregate(name.lower()) or name.lower() in GROUP_WINDOWS
+        if is_of_groups and (functions is None or functions.get(name) is None):
             return True
         if isinstance(node, tuple):
             stack.extend(node)

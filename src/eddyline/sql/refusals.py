@@ -58,7 +58,7 @@ _REFUSED_CLAUSES = {
     ),
     "EXCEPT": ("EXCEPT", _NO_DIFFERENCE),
     "MINUS": ("MINUS", _NO_DIFFERENCE),
-    "WINDOW": ("WINDOW", WAY_OUT),
+    "WINDOW": ("WINDOW", "Write the window behind OVER itself, in parentheses."),
     "LATERAL": ("LATERAL", EXPLODE_HINT),
     "TABLESAMPLE": ("TABLESAMPLE", "Take rows by a column: WHERE crc32(CAST(id AS STRING)) % 100 < 10."),
     "PIVOT": ("PIVOT", WAY_OUT),
@@ -135,7 +135,7 @@ class Refusals:
         return UnsupportedError(f"{what} is not supported", span=self.span(at), hint=hint)
 
     def named_window(self, at: int) -> UnsupportedError:
-        return self.unsupported_error(at, "a named window", WAY_OUT)
+        return self.unsupported_error(at, "a named window", "Write it behind OVER itself, in parentheses.")
 
     def _unexpected_error(self, at: int) -> ParseError:
         """The token has no business here; perhaps it, or the one before, is a misspelt keyword."""
@@ -199,7 +199,9 @@ class Refusals:
         is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
         if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
             return self.unsupported_error(
-                at, f"GROUP BY {word}", "Register one query for each set of columns."
+                at,
+                f"GROUP BY {word}",
+                "Name the columns. Of several sets of columns, register one query for each.",
             )
         if word in _OTHER_JOINS and after in _JOIN_WORDS and self._reading.ends_operand(at - 1):
             return self.unsupported_error(at, f"{word} JOIN", _OTHER_JOINS[word])

@@ -26,6 +26,10 @@ def refuse_function(name: str, span: Span) -> None:
         raise UnsupportedError(
             "window_time is not supported", span=span, hint="Write window.end - INTERVAL 1 MICROSECOND."
         )
+    if name == "lag":
+        raise UnsupportedError(
+            "lag needs OVER", span=span, hint="Write lag(x) OVER (PARTITION BY … ORDER BY ts)."
+        )
     if name == "lead":
         raise UnsupportedError(
             "lead is not supported",
@@ -41,9 +45,7 @@ def refuse_function(name: str, span: Span) -> None:
             hint="count(*) OVER (PARTITION BY … ORDER BY ts) numbers rows as they come.",
         )
     if name in OTHER_NAMES:
-        raise NotBuiltError(
-            f"{name} is an aggregate; these are not built in this version", span=span, hint=WAY_OUT
-        )
+        raise NotBuiltError(f"the aggregate {name} is not built in this version", span=span, hint=WAY_OUT)
     for names, hint in _REFUSED.items():
         if name in names:
             raise UnsupportedError(f"{name} is not supported", span=span, hint=hint)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 
 from eddyline.errors import (
     AmbiguousNameError,
@@ -22,11 +21,12 @@ from eddyline.errors import (
 from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
 from eddyline.sql.aggregate_refusals import Emission, refuse_emission
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, aggregated, refuse_outer_columns
+from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, selected
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
 from eddyline.sql.from_entries import check_aliases, merged_scope, using_condition, written_window
+from eddyline.sql.input_numbers import InputNumbers
 from eddyline.sql.parse import ParsedText
 from eddyline.sql.projection import (
     bind_group_windows,
@@ -42,7 +42,6 @@ from eddyline.sql.subqueries import (
     FromEntry,
     all_of,
     condition_parts,
-    displayed_names,
     guarded_columns,
     query_entry,
     refuse_several_inputs,
@@ -59,7 +58,7 @@ from eddyline.sql.unions import (
     union_words,
 )
 from eddyline.sql.unions import refuse_too_many as refuse_many_branches
-from eddyline.sql.unnamed_views import ShapeOf, UnnamedRelation, first_select, unnamed_relation, words_of
+from eddyline.sql.unnamed_views import ShapeOf, first_select, words_of
 from eddyline.sql.where_queries import (
     match_test,
     membership,
@@ -85,7 +84,7 @@ def bind_query(
     not: the text then gives as many equal rows as there are rows they are made of.
     """
     binder = _TextBinder(parsed, streams, constants, functions, shape_of, emission, merges_sets=merges_sets)
-    return binder.whole(), tuple(binder.read.values())
+    return binder.whole(), binder.read
 
 
 # What becomes of a set inside another query: a part of a union is one by itself; it is a view without a name; or it adds nothing,
@@ -123,8 +122,7 @@ class _Joined:
 
 
 class _TextBinder:
-    """Binds the queries of one text. While it does, inputs have numbers for names, and `_labels` what they will be called: the
-    aliases of the entries of FROM around them, the outermost first."""
+    """Binds the queries of one text. While it does, inputs have numbers for names (`InputNumbers`)."""
 
     def __init__(
         self,
@@ -138,22 +136,23 @@ class _TextBinder:
         merges_sets: bool,
     ) -> None:
         self._parsed = parsed
-        self._shape_of = shape_of
         self._emission = emission  # of the query that the text is
+        self._inputs = InputNumbers(parsed, shape_of, emission)
         self._merges_sets = merges_sets
-        self.read: dict[str, Stream] = {}  # the streams and views that the text names, by name in lower case
         self._streams = streams
         self._constants = constants
         self._functions = functions
-        self._numbers = count(1)
-        self._labels: dict[str, tuple[str, ...]] = {}
         self._choices = Choices()
         self._sets = OWN  # what becomes of sets inside the query that is being bound
-        self._unions_apart = (
-            False  # whether unions in FROM of the query that is being bound are views without a name
-        )
+        # whether unions in FROM of the query that is being bound are views without a name
+        self._unions_apart = False
         self._n_sets = 0  # that binding has come to in queries inside others
         self._columns_of: dict[int, tuple[UnionColumn, ...]] = {}  # by id of the node of a union
+
+    @property
+    def read(self) -> tuple[Stream, ...]:
+        """The streams and views that the text names."""
+        return tuple(self._inputs.read.values())
 
     def whole(self) -> tuple[BoundQuery, ...]:
         root = self._parsed.root
@@ -184,16 +183,7 @@ class _TextBinder:
         parts = tuple(self._choices.parts)
         bound = replace(bound, distinct=distinct_span(node) or bound.distinct, parts=parts)
         refuse_distinct(bound, node)
-        return self._named(bound)
-
-    def _named(self, bound: BoundQuery) -> BoundQuery:
-        """The query with the names that its inputs have for users in place of numbers."""
-        names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
-        if len(bound.inputs) > 1:
-            return with_aliases(bound, names)
-        number = bound.inputs[0].alias  # columns of a single input do not name it
-        bound = with_aliases(bound, {number: ""})
-        return replace(bound, inputs=(replace(bound.inputs[0], alias=names[number]),))
+        return self._inputs.named(bound)
 
     def _query(
         self,
@@ -220,23 +210,7 @@ class _TextBinder:
         finally:
             self._choices = before
         words = words_of(node, self._parsed.text)
-        return self._columns_of_view(branches, words, first_select(node))
-
-    def _columns_of_view(self, branches: Sequence[BoundQuery], words: str, span: Span) -> BoundQuery:
-        relation = unnamed_relation(branches, self._shape_of, self.read, words)
-        number = str(next(self._numbers))
-        self._labels[number] = ("subquery",)
-        return relation.columns(number, span)
-
-    def _unaggregated(self, entry: FromEntry, node: syntax.InputNode) -> FromEntry:
-        """An entry of FROM; a view without a name if it aggregates and cannot become part of the query around it."""
-        if entry.bound is None or entry.bound.aggregating is None:
-            return entry
-        line = self._parsed.text.count("\n", 0, node.span.start) + 1
-        words = f"the subquery at line {line}"
-        bound = self._columns_of_view([self._named(entry.bound)], words, node.span)
-        self._labels[bound.inputs[0].alias] = (node.alias or "subquery",)
-        return query_entry(node.span, node.alias, entry.source.schema.names, bound)
+        return self._inputs.columns_of_view(branches, words, first_select(node))
 
     def _is_apart(
         self,
@@ -334,7 +308,7 @@ class _TextBinder:
         with self._with_unions(is_apart=is_aggregating or self._unions_apart):
             entries = self._entries(query.inputs, ctes, around, beside)
         if is_aggregating or nested or query.is_distinct or len(entries) > 1:
-            entries = [self._unaggregated(*each) for each in zip(entries, query.inputs, strict=True)]
+            entries = [self._inputs.unaggregated(*each) for each in zip(entries, query.inputs, strict=True)]
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
         where = None if plain is None else binder.condition(plain, "WHERE")
@@ -343,36 +317,15 @@ class _TextBinder:
         refuse_unrepeatable_calls(entries, len(joined.inputs))
         bind_group_windows(query, binder)
         projection = projected_columns(self._parsed, query, binder, part)
-        groups = Groups(
-            grouping(query, binder, projection), *conditions_on_results(query, binder, projection)
-        )
+        group_by = grouping(query, binder, projection)
+        groups = Groups(group_by, *conditions_on_results(query, binder, projection, group_by))
         around.n_predicates += binder.n_predicates
         where = all_of([*joined.conditions, *(() if where is None else (where,))])
         inputs, streams = tuple(joined.inputs), tuple(joined.streams)
         below = entries[0].bound
         aggregating = None if below is None else below.aggregating
         bound = BoundQuery(inputs, streams, projection, where, (), aggregating=aggregating)
-        return self._aggregated(query, bound, groups) if is_aggregating else bound
-
-    def _aggregated(self, query: syntax.QueryNode, bound: BoundQuery, groups: Groups) -> BoundQuery:
-        """The query over its aggregation, whose class of rows is a view without a name."""
-        line = self._parsed.text.count("\n", 0, query.span.start) + 1
-
-        def relation_of(body: BoundQuery) -> UnnamedRelation:
-            words = f"the rows aggregated at line {line}"
-            return unnamed_relation([self._named(body)], self._shape_of, self.read, words)
-
-        refuse_outer_columns(bound, groups)
-        if query.is_distinct:
-            raise UnsupportedError(
-                "SELECT DISTINCT cannot stand together with groups",
-                span=distinct_span(query),
-                hint="Groups are distinct by themselves. Make it a view, and write SELECT DISTINCT … FROM it.",
-            )
-        emission = self._emission if query is self._parsed.root else DEFAULT_EMISSION
-        number = str(next(self._numbers))
-        self._labels[number] = (query.inputs[0].alias or "rows",)
-        return aggregated(bound, groups, emission, relation_of, number)
+        return self._inputs.aggregated(query, bound, groups) if is_aggregating else selected(bound)
 
     def _with_ctes(
         self, query: syntax.AnyQuery, known: Mapping[str, _Cte], around: Binder
@@ -392,7 +345,7 @@ class _TextBinder:
             n_unions, n_sets, n_predicates = self._choices.n_met, self._n_sets, around.n_predicates
             with self._choices.silent():
                 bound = self._nested(node.query, found, Scope(()), around)
-            labels = {each.alias: self._labels[each.alias] for each in bound.inputs}
+            labels = {each.alias: self._inputs.labels[each.alias] for each in bound.inputs}
             found[name] = _Cte(bound, labels, node.columns)
             if self._choices.n_met > n_unions or self._n_sets > n_sets:
                 found[name].bound_anew = node.query, dict(found)
@@ -442,8 +395,8 @@ class _TextBinder:
         if cte is not None:
             return self._merged(node, self._own_copy(cte, around), cte.columns)
         stream = self._stream(node)
-        number = str(next(self._numbers))
-        self._labels[number] = (node.alias,)
+        number = self._inputs.next_number()
+        self._inputs.labels[number] = (node.alias,)
         window = None if node.recent is None else written_window(node.recent, self._constants)
         entry = Input(number, stream.name, window, span=node.span)
         source = ScopeSource(node.alias, stream.name, stream.schema, number)
@@ -453,7 +406,10 @@ class _TextBinder:
         if node.alias:
             for each in bound.inputs:
                 is_alone = len(bound.inputs) == 1
-                self._labels[each.alias] = (node.alias, *(() if is_alone else self._labels[each.alias]))
+                self._inputs.labels[each.alias] = (
+                    node.alias,
+                    *(() if is_alone else self._inputs.labels[each.alias]),
+                )
         return query_entry(node.span, node.alias, columns, bound).with_names(node.columns)
 
     def _own_copy(self, cte: _Cte, around: Binder) -> BoundQuery:
@@ -464,8 +420,8 @@ class _TextBinder:
         if not cte.is_read:
             cte.is_read = True
             return cte.bound
-        numbers = {each.alias: str(next(self._numbers)) for each in cte.bound.inputs}
-        self._labels |= {number: cte.labels[alias] for alias, number in numbers.items()}
+        numbers = {each.alias: self._inputs.next_number() for each in cte.bound.inputs}
+        self._inputs.labels |= {number: cte.labels[alias] for alias, number in numbers.items()}
         return with_aliases(cte.bound, numbers)
 
     def _stream(self, node: syntax.InputNode) -> Stream:
@@ -476,7 +432,7 @@ class _TextBinder:
                 span=node.stream_span,
                 hint=did_you_mean(node.stream, [s.name for s in self._streams.streams()], noun="stream"),
             )
-        self.read[stream.name.lower()] = stream
+        self._inputs.read[stream.name.lower()] = stream
         return stream
 
     def _joined(
@@ -536,8 +492,8 @@ class _TextBinder:
         with self._with_sets(MERGED), self._with_unions(is_apart=False):
             bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
         if bound.aggregating is not None:
-            bound = self._columns_of_view(
-                [self._named(bound)], words_of(test.query, self._parsed.text), test.span
+            bound = self._inputs.columns_of_view(
+                [self._inputs.named(bound)], words_of(test.query, self._parsed.text), test.span
             )
         if self._choices.n_met > n_unions:
             refuse_in_where(union_words(test.query), written, test.span)

@@ -515,6 +515,7 @@ def _joined_by(stream: Stream) -> tuple[object, ...]:
         is_table(stream),
         stream.n_components,
         stream.is_volatile,
+        stream.is_windowed,
     )
 
 

@@ -57,6 +57,15 @@ def _shifted_now(shift_us: int) -> Expression:
     return call("timestamp_micros", [micros])
 
 
+def _shift_of(e: Call) -> int | None:
+    """By how much now() is shifted in the form that `_shifted_now` gives it for a day or more."""
+    if e.function != "timestamp_micros" or not asks_for_time(e):
+        return None
+    micros = e.arguments[0]
+    shift = micros.arguments[1] if isinstance(micros, Call) and micros.function == "+" else None
+    return int(shift.value) if isinstance(shift, Literal) else None
+
+
 def asks_for_time(e: Expression | None) -> bool:
     """Whether now() or the like is in it."""
     return e is not None and any(isinstance(n, Call) and n.function in _CLOCKS for n in e.walk())
@@ -108,6 +117,9 @@ class _Sum:
             self.shift_us += sign * _us(e.value)
         elif isinstance(e, Call) and e.function == "now":
             self._n_now += sign
+        elif isinstance(e, Call) and (shift_us := _shift_of(e)) is not None:
+            self._n_now += sign
+            self.shift_us += sign * shift_us
         elif isinstance(e, Call) and e.function in ("+", "-") and e.type in (TIMESTAMP, INTERVAL):
             first, second = e.arguments
             self.add(first, sign)

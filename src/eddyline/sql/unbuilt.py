@@ -26,8 +26,8 @@ _BUILT = (
 )
 _DEFAULT = Properties()
 # The forms of aggregates that the engine answers; all others are refused by name.
-BUILT_FORMS: set[str] = {"running", "keep", "windows", "final", "sessions", "over", "tables"}
-_FORMS = {
+BUILT_FORMS: set[str] = set()
+FORM_TEXTS = {
     "running": "groups without a window (GROUP BY)",
     "windows": "windows of time (window)",
     "final": "windows that are told when they close (emit = 'final')",
@@ -95,7 +95,7 @@ def _check_shape(shape: Shape) -> None:
 def _check_forms(shape: Shape) -> None:
     for form in aggregate_forms(shape):
         if form not in BUILT_FORMS:
-            raise _not_built(_FORMS[form], span=shape.inputs[0].span, hint=WAY_OUT)
+            raise _not_built(FORM_TEXTS[form], span=shape.inputs[0].span, hint=WAY_OUT)
 
 
 def aggregate_forms(shape: Shape) -> Iterator[str]:
