@@ -44,6 +44,13 @@ class Multisets(Accumulator):
         self._finalizer: Any = weakref.finalize(self, _release_all, rows, self.arrays)
         self._finalizer.atexit = False
 
+    def _shares(self, other: Self) -> bool:
+        """Whether both keep their sets in one storage; they do from now on if this one has no sets."""
+        if other._rows is not self._rows and not self.arrays["root"].any():
+            self._finalizer.detach()
+            self._adopt(other._rows)
+        return other._rows is self._rows
+
     def clear(self, entries: Ints) -> None:
         entries = np.unique(entries)
         self._rows.release(self.arrays["root"][entries])
@@ -67,6 +74,11 @@ class Multisets(Accumulator):
         raise NotImplementedError
 
     def merge(self, into: Ints, other: Self, which: Ints) -> None:
+        if self._shares(other):
+            first = np.unique(into, return_index=True)[1]
+            empty = first[self.arrays["root"][into[first]] == NO_NODE]
+            self.copy(into[empty], other, which[empty])
+            into, which = np.delete(into, empty), np.delete(which, empty)
         n_nodes = other.arrays["n"][which]
         nodes = other._rows.listed(other.arrays["root"][which], int(n_nodes.sum()))
         if len(nodes):
@@ -75,10 +87,7 @@ class Multisets(Accumulator):
             self._update(np.repeat(into, n_nodes), lines, other._rows.times(nodes))
 
     def copy(self, into: Ints, other: Self, which: Ints) -> None:
-        if other._rows is not self._rows and not self.arrays["root"].any():
-            self._finalizer.detach()
-            self._adopt(other._rows)
-        if other._rows is not self._rows:
+        if not self._shares(other):
             self.clear(into)
             self.merge(into, other, which)
             return

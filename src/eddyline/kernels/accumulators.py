@@ -201,7 +201,8 @@ def add_doubles(entries: _Ints, values: _Doubles, signs: _Signs, sums: _Doubles,
                 continue
             at = 0 if abs(value) < HUGE else 2
             value *= step * (1.0 if at == 0 else _DOWN)
-            sums[entry, at], sums[entry, at + 1] = _added(sums[entry, at], sums[entry, at + 1], value, 0.0)
+            total, rest = _sum(sums[entry, at], value)
+            sums[entry, at], sums[entry, at + 1] = _sum(total, rest + sums[entry, at + 1])
         elif np.isnan(value):
             counts[entry, NOT_A_NUMBER] += step
         else:
