@@ -41,7 +41,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
     results, *reports = printed.splitlines()
     assert results == "[{'a': 2}]"
     first, *between, last = ([float(value) for value in line.split()] for line in reports)
-    assert (first[:2], last[:2], last[3]) == ([1, 9], [9, 9], 0)
+    assert (first[:2], last[:2], last[3]) == ([1, 11], [11, 11], 0)
     assert [line[0] for line in between] == sorted(line[0] for line in between)
     assert all(line[3] > 0 for line in (first, *between))
     lines = said.splitlines()
@@ -58,7 +58,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
 
 
 def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeypatch):
-    seconds = iter([1.8, 13.0, 40.0])
+    seconds = iter([1.8, 26.0, 40.0])
     monkeypatch.setattr(warm.time, "perf_counter", lambda: next(seconds))
     monkeypatch.setattr(warm, "_n_cores", lambda: 1)
     said = []
@@ -71,7 +71,7 @@ def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeyp
     reports.say()
     work_s = sum(warm._HERE.values()) + sum(warm._BESIDE.values())
     assert said[0].left_s == pytest.approx(2 * work_s)
-    assert (said[1].n_done, said[1].left_s) == (4, pytest.approx(13.0 / 8.7 * 9.2, abs=0.1))
+    assert (said[1].n_done, said[1].left_s) == (6, pytest.approx(26.0 / 14.9 * 13.9, abs=0.1))
     assert str(said[2]) == "compiled its inner loops in 40 s; they are kept for the next start"
 
 
