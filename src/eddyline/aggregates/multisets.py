@@ -67,11 +67,11 @@ class Multisets(Accumulator):
 
     def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
         """The rows that are put into sets."""
-        raise NotImplementedError
+        return arguments(entries, rows, self.call, self.call.arguments)
 
     def _columns(self, taken: Arguments) -> list[pa.Array]:
-        """The columns of rows in sets."""
-        raise NotImplementedError
+        """The columns of rows in sets: those they are ordered by, then the one that is kept."""
+        return list(taken.columns)
 
     def merge(self, into: Ints, other: Self, which: Ints) -> None:
         if self._shares(other):
@@ -135,9 +135,6 @@ class DistinctRows(Multisets):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call, [types.BINARY if types.is_nested(t) else t for t in call.types], None)
 
-    def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
-        return arguments(entries, rows, self.call, self.call.arguments)
-
     def _columns(self, taken: Arguments) -> list[pa.Array]:
         return [_encoded(c) if types.is_nested(c.type) else c for c in taken.columns]
 
@@ -165,12 +162,6 @@ class ExtremeRows(Multisets):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call, call.types, None)
 
-    def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
-        return arguments(entries, rows, self.call, self.call.arguments)
-
-    def _columns(self, taken: Arguments) -> list[pa.Array]:
-        return list(taken.columns)
-
     def value(self, call: AggregateCall, entries: Ints) -> Value:
         return self._at_end(entries, LEFT if call.function == "min" else RIGHT, 0), None
 
@@ -185,7 +176,6 @@ class TimedRows(ExtremeRows):
     """min_by, max_by, first and last of rows that may leave."""
 
     def __init__(self, call: AggregateCall) -> None:
-        self._has_key = len(call.arguments) == 2
         Multisets.__init__(self, call, (*call.types[1:], *_TIMES), call.types[0])
 
     def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
