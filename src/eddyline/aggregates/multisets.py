@@ -44,6 +44,13 @@ class Multisets(Accumulator):
         self._finalizer: Any = weakref.finalize(self, _release_all, rows, self.arrays)
         self._finalizer.atexit = False
 
+    def _shares(self, other: Self) -> bool:
+        """Whether both keep their sets in one storage; they do from now on if this one has no sets."""
+        if other._rows is not self._rows and not self.arrays["root"].any():
+            self._finalizer.detach()
+            self._adopt(other._rows)
+        return other._rows is self._rows
+
     def clear(self, entries: Ints) -> None:
         entries = np.unique(entries)
         self._rows.release(self.arrays["root"][entries])
@@ -60,13 +67,18 @@ class Multisets(Accumulator):
 
     def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
         """The rows that are put into sets."""
-        raise NotImplementedError
+        return arguments(entries, rows, self.call, self.call.arguments)
 
     def _columns(self, taken: Arguments) -> list[pa.Array]:
-        """The columns of rows in sets."""
-        raise NotImplementedError
+        """The columns of rows in sets: those they are ordered by, then the one that is kept."""
+        return list(taken.columns)
 
     def merge(self, into: Ints, other: Self, which: Ints) -> None:
+        if self._shares(other):
+            first = np.unique(into, return_index=True)[1]
+            empty = first[self.arrays["root"][into[first]] == NO_NODE]
+            self.copy(into[empty], other, which[empty])
+            into, which = np.delete(into, empty), np.delete(which, empty)
         n_nodes = other.arrays["n"][which]
         nodes = other._rows.listed(other.arrays["root"][which], int(n_nodes.sum()))
         if len(nodes):
@@ -75,10 +87,7 @@ class Multisets(Accumulator):
             self._update(np.repeat(into, n_nodes), lines, other._rows.times(nodes))
 
     def copy(self, into: Ints, other: Self, which: Ints) -> None:
-        if other._rows is not self._rows and not self.arrays["root"].any():
-            self._finalizer.detach()
-            self._adopt(other._rows)
-        if other._rows is not self._rows:
+        if not self._shares(other):
             self.clear(into)
             self.merge(into, other, which)
             return
@@ -126,9 +135,6 @@ class DistinctRows(Multisets):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call, [types.BINARY if types.is_nested(t) else t for t in call.types], None)
 
-    def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
-        return arguments(entries, rows, self.call, self.call.arguments)
-
     def _columns(self, taken: Arguments) -> list[pa.Array]:
         return [_encoded(c) if types.is_nested(c.type) else c for c in taken.columns]
 
@@ -156,12 +162,6 @@ class ExtremeRows(Multisets):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call, call.types, None)
 
-    def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:
-        return arguments(entries, rows, self.call, self.call.arguments)
-
-    def _columns(self, taken: Arguments) -> list[pa.Array]:
-        return list(taken.columns)
-
     def value(self, call: AggregateCall, entries: Ints) -> Value:
         return self._at_end(entries, LEFT if call.function == "min" else RIGHT, 0), None
 
@@ -176,7 +176,6 @@ class TimedRows(ExtremeRows):
     """min_by, max_by, first and last of rows that may leave."""
 
     def __init__(self, call: AggregateCall) -> None:
-        self._has_key = len(call.arguments) == 2
         Multisets.__init__(self, call, (*call.types[1:], *_TIMES), call.types[0])
 
     def _taken(self, entries: Ints, rows: ClassRows) -> Arguments:

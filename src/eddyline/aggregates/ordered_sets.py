@@ -18,7 +18,15 @@ import pyarrow as pa
 from eddyline import types
 from eddyline.aggregates.accumulators import Lines, given, grown, masked
 from eddyline.aggregates.rows import Ints
-from eddyline.aggregates.values import MIN_POOL, Pool, has_words, n_words, order_words, values_of_words
+from eddyline.aggregates.values import (
+    MIN_POOL,
+    Pool,
+    has_words,
+    n_words,
+    offsets_and_data,
+    order_words,
+    values_of_words,
+)
 from eddyline.kernels import (
     FIRST_FREE,
     LEFT,
@@ -52,18 +60,15 @@ class Texts:
 
     def add(self, column: pa.Array) -> Ints:
         """The places of these texts, none of them NULL; equal ones have the same."""
-        encoded = column.cast(pa.large_binary()).dictionary_encode()
+        encoded = column.cast(types.BINARY).dictionary_encode()
         new = encoded.dictionary
-        _, offsets_buffer, data_buffer = new.buffers()
-        offsets = np.frombuffer(offsets_buffer, np.int64, count=new.offset + len(new) + 1)[new.offset :]
+        offsets, data = offsets_and_data(new)
         n_bytes = int(offsets[-1] - offsets[0])
         self._offsets = grown(self._offsets, self._n + len(new) + 1)
         self._data = grown(self._data, self._n_bytes + n_bytes)
         self._offsets[self._n : self._n + len(new) + 1] = self._n_bytes + offsets - offsets[0]
-        if n_bytes:
-            data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
-            self._data[self._n_bytes : self._n_bytes + n_bytes] = data
-        places = self._n + np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
+        self._data[self._n_bytes : self._n_bytes + n_bytes] = data[offsets[0] : offsets[-1]]
+        places = self._n + encoded.indices.to_numpy().astype(np.int64)
         self._n, self._n_bytes = self._n + len(new), self._n_bytes + n_bytes
         return places
 

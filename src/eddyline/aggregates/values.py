@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline import types
 from eddyline.aggregates.accumulators import decimal_limbs, decimals, doubles, grown, integers, masked
 from eddyline.aggregates.rows import Ints
+from eddyline.kernels import ascending
 
 _SIGN_BIT = np.uint64(1 << 63)
 _BELOW_SIGN = (1 << 63) - 1
@@ -61,7 +61,19 @@ def values_of_words(words: Ints, t: pa.DataType) -> pa.Array:
 
 def ranks(column: pa.Array) -> Ints:
     """Texts or bytes that are not NULL as integers in their order: texts by code point, which is the order of their bytes."""
-    return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
+    encoded = column.cast(types.BINARY).dictionary_encode()
+    rank = np.empty(len(encoded.dictionary), np.int64)
+    rank[ascending(*offsets_and_data(encoded.dictionary))] = np.arange(len(rank))
+    return rank[encoded.indices.to_numpy()]
+
+
+def offsets_and_data(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Where bytes begin and end, and the bytes themselves, eight at least, as kernels read them."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count=texts.offset + len(texts) + 1)[texts.offset :]
+    if data is None or data.size < 8:
+        return bounds, np.frombuffer((b"" if data is None else data.to_pybytes()).ljust(8), np.uint8)
+    return bounds, np.frombuffer(data, np.uint8)
 
 
 def values_of(t: pa.DataType) -> FixedValues | PooledValues:

@@ -197,11 +197,13 @@ def add_doubles(entries: _Ints, values: _Doubles, signs: _Signs, sums: _Doubles,
         if np.isfinite(value):
             counts[entry, FINITE] += step
             if counts[entry, FINITE] == 0:  # nothing is left: no noise either
-                sums[entry, :] = 0.0
+                for at in range(4):
+                    sums[entry, at] = 0.0
                 continue
             at = 0 if abs(value) < HUGE else 2
             value *= step * (1.0 if at == 0 else _DOWN)
-            sums[entry, at], sums[entry, at + 1] = _added(sums[entry, at], sums[entry, at + 1], value, 0.0)
+            total, rest = _sum(sums[entry, at], value)
+            sums[entry, at], sums[entry, at + 1] = _sum(total, rest + sums[entry, at + 1])
         elif np.isnan(value):
             counts[entry, NOT_A_NUMBER] += step
         else:
@@ -233,7 +235,8 @@ def add_moments(
         n = counts[entry, FINITE] + step
         counts[entry, FINITE] = n
         if n == 0:
-            moments[entry, :] = 0.0
+            for at in range(4):
+                moments[entry, at] = 0.0
             continue
         mean, mean_low = moments[entry, 0], moments[entry, 1]
         far, far_low = _added(high[k], low[k], -mean, -mean_low)
@@ -261,7 +264,8 @@ def merge_moments(
         if n_other == 0:
             continue
         if n == 0:
-            moments[entry, :] = other_moments[k, :]
+            for at in range(4):
+                moments[entry, at] = other_moments[k, at]
             continue
         mean, mean_low = moments[entry, 0], moments[entry, 1]
         far, far_low = _added(other_moments[k, 0], other_moments[k, 1], -mean, -mean_low)

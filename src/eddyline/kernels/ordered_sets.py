@@ -65,18 +65,13 @@ def _free(t: TreeNodes, node: _Int) -> None:
 
 
 @kernel
-def _copy_line(t: TreeNodes, node: _Int, to: _Int) -> None:
-    for at in range(t.lines.shape[1]):
-        t.lines[to, at] = t.lines[node, at]
-
-
-@kernel
 def _own(t: TreeNodes, node: _Int) -> _Int:
     """A node like this one that has one use: itself, or a copy."""
     if t.links[node, USES] == 1:
         return node
     fresh = _new_node(t)
-    _copy_line(t, node, fresh)
+    for at in range(t.lines.shape[1]):
+        t.lines[fresh, at] = t.lines[node, at]
     t.times[fresh] = t.times[node]
     t.links[fresh, PRIORITY] = t.links[node, PRIORITY]
     for side in (LEFT, RIGHT):
@@ -119,7 +114,8 @@ def _order(t: TreeNodes, node: _Int) -> int:
 def _inserted(t: TreeNodes, root: _Int, step: _Int) -> _Int:
     """The root of the set with a line more: its node goes where priorities put it, and what was there is split around it."""
     fresh = _new_node(t)
-    _copy_line(t, NO_NODE, fresh)
+    for at in range(t.lines.shape[1]):
+        t.lines[fresh, at] = t.lines[NO_NODE, at]
     t.times[fresh] = step
     t.control[SEED] = (t.control[SEED] * 1103515245 + 12345) & 0x7FFFFFFFFFFF
     t.links[fresh, PRIORITY] = t.control[SEED] >> 16
