@@ -37,7 +37,7 @@ from eddyline.aggregates.over_values import FrameValues, needs_folds
 from eddyline.aggregates.rings import Rings, TouchedRings, places_of
 from eddyline.aggregates.rows import ClassRows, Ints
 from eddyline.aggregates.structure import Reader, RoundTime
-from eddyline.kernels import ARRIVAL, EPOCH
+from eddyline.kernels import ARRIVAL, EPOCH, NOTHING
 from eddyline.model import NO_TIME, OVERFLOW, Aggregation
 
 
@@ -68,6 +68,9 @@ class OverRows:
         self._keys: Keys | None = None  # with the first rows
         self._adopt(Layout(()))
         self._watermark_us: int | None = None  # after the running round
+        self._n_apart = (
+            0  # rows of rings that others of their round came before, or behind rows they do not see
+        )
 
     def _adopt(self, layout: Layout) -> None:
         """Nothing, with the columns of a layout."""
@@ -189,10 +192,13 @@ class OverRows:
             rows = pushed[frames.rows]
             if not len(rows):
                 return
+            self._n_apart += frames.n_apart
             values = FrameValues(self._layout, frames, epoch, self._folds, self._numbers)
             calls = {call.name: call for reader in readers for call in reader.calls}
             columns = values.columns(calls.values())
-        order = np.argsort(rows)
+        order = np.full(int(rows.max()) + 1, NOTHING)
+        order[rows] = np.arange(len(rows))
+        order = order[order != NOTHING]
         by_arrival = pa.array(order)
         columns = {name: column.take(by_arrival) for name, column in columns.items()}
         for reader in readers:
@@ -270,7 +276,10 @@ class OverRows:
         lines = pa.concat_tables(
             [pa.Table.from_batches([batch]) for batch in saved], promote_options="default"
         )
-        self._keys = Keys(key_schema(lines.schema, self._readers[0].aggregation.keys))
+        keys = key_schema(lines.schema, self._readers[0].aggregation.keys)
+        if keys is None:
+            return
+        self._keys = Keys(keys)
         batch = np.repeat(np.arange(len(saved)), [each.num_rows for each in saved])
         self._state(self._keys).load(lines, batch)
         self._rank_all()
@@ -297,6 +306,7 @@ class OverRows:
             "rows": self._rings.n_rows,
             "pinned rows": int(self._rings.n_pinned.sum()),
             "rows moved": self._rings.n_moved,
+            "rows apart": self._n_apart,
             "epochs": len(self._epochs),
             "bytes": self.nbytes,
         }

@@ -124,11 +124,10 @@ class Rings:
     def _grow(self, n: int) -> None:
         n_places = len(self.time)
         if n > n_places:
-            more = max(n, 2 * n_places) - n_places
-            self.time = np.concatenate([self.time, np.zeros(more, np.int64)])
-            self.ints = np.concatenate([self.ints, np.zeros((more, self.ints.shape[1]), np.int64)])
-            self.floats = np.concatenate([self.floats, np.zeros((more, self.floats.shape[1]))])
-            self.is_off = np.concatenate([self.is_off, np.zeros(more, dtype=bool)])
+            old = self.time, self.ints, self.floats, self.is_off
+            self._set_places(max(n, 2 * n_places))
+            for array, new in zip(old, (self.time, self.ints, self.floats, self.is_off), strict=True):
+                new[:n_places] = array
 
     def _merge(self, touched: TouchedRings, moves: Mask, time: Ints, rows: RowColumns) -> None:
         moved = np.flatnonzero(moves)
