@@ -86,6 +86,7 @@ class OverRows:
     def build(self, readers: Sequence[Reader]) -> None:
         """Adopt the readers of a version, between rounds. Rows that none of them sees go."""
         self._readers = tuple(readers)
+        oldest = self._epochs[0] if self._epochs else None
         self._epochs = tuple(sorted({epoch for reader in readers for epoch in reader.epochs}))
         layout = Layout(call for reader in readers for call in reader.calls)
         if not self._epochs:
@@ -97,7 +98,8 @@ class OverRows:
             self._adopt_layout(layout)
         self._layout = self._rings.layout = layout
         self._purge = Purge(layout.calls.values(), self._purge.last_us)
-        self._drop_unseen()
+        if oldest is not None and oldest < self._epochs[0]:
+            self._drop_unseen()
 
     def _adopt_layout(self, layout: Layout) -> None:
         """Rows that are there have no values in columns that are new; the queries that need these do not see them."""
