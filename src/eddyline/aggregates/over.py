@@ -204,9 +204,8 @@ class OverRows:
         by_arrival = pa.array(order)
         columns = {name: column.take(by_arrival) for name, column in columns.items()}
         for reader in readers:
-            names = [
-                name for name in columns if name.removesuffix(OVERFLOW) in {c.name for c in reader.calls}
-            ]
+            wanted = {call.name for call in reader.calls}
+            names = [name for name in columns if name.removesuffix(OVERFLOW) in wanted]
             batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
             yield reader.aggregation, OverValues(epoch, rows[order], batch)
 
