@@ -77,6 +77,11 @@ class EpochFrames:
         self._specials = np.empty(find_specials(*given, _NO_SPECIALS), np.int64)
         self._n_hidden = find_specials(*given, self._specials)
 
+    @property
+    def n_apart(self) -> int:
+        """How many rows are in rings with specials."""
+        return int(np.count_nonzero(self._ring_index != NOTHING))
+
     def __enter__(self) -> Self:
         if self._n_hidden:
             self._build_nodes()

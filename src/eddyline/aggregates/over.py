@@ -37,7 +37,7 @@ from eddyline.aggregates.over_values import FrameValues, needs_folds
 from eddyline.aggregates.rings import Rings, TouchedRings, places_of
 from eddyline.aggregates.rows import ClassRows, Ints
 from eddyline.aggregates.structure import Reader, RoundTime
-from eddyline.kernels import ARRIVAL, EPOCH
+from eddyline.kernels import ARRIVAL, EPOCH, NOTHING
 from eddyline.model import NO_TIME, OVERFLOW, Aggregation
 
 
@@ -68,6 +68,9 @@ class OverRows:
         self._keys: Keys | None = None  # with the first rows
         self._adopt(Layout(()))
         self._watermark_us: int | None = None  # after the running round
+        self._n_apart = (
+            0  # rows of rings that others of their round came before, or behind rows they do not see
+        )
 
     def _adopt(self, layout: Layout) -> None:
         """Nothing, with the columns of a layout."""
@@ -83,6 +86,7 @@ class OverRows:
     def build(self, readers: Sequence[Reader]) -> None:
         """Adopt the readers of a version, between rounds. Rows that none of them sees go."""
         self._readers = tuple(readers)
+        oldest = self._epochs[0] if self._epochs else None
         self._epochs = tuple(sorted({epoch for reader in readers for epoch in reader.epochs}))
         layout = Layout(call for reader in readers for call in reader.calls)
         if not self._epochs:
@@ -94,7 +98,8 @@ class OverRows:
             self._adopt_layout(layout)
         self._layout = self._rings.layout = layout
         self._purge = Purge(layout.calls.values(), self._purge.last_us)
-        self._drop_unseen()
+        if oldest is not None and oldest < self._epochs[0]:
+            self._drop_unseen()
 
     def _adopt_layout(self, layout: Layout) -> None:
         """Rows that are there have no values in columns that are new; the queries that need these do not see them."""
@@ -189,16 +194,18 @@ class OverRows:
             rows = pushed[frames.rows]
             if not len(rows):
                 return
+            self._n_apart += frames.n_apart
             values = FrameValues(self._layout, frames, epoch, self._folds, self._numbers)
             calls = {call.name: call for reader in readers for call in reader.calls}
             columns = values.columns(calls.values())
-        order = np.argsort(rows)
+        order = np.full(int(rows.max()) + 1, NOTHING)
+        order[rows] = np.arange(len(rows))
+        order = order[order != NOTHING]
         by_arrival = pa.array(order)
         columns = {name: column.take(by_arrival) for name, column in columns.items()}
         for reader in readers:
-            names = [
-                name for name in columns if name.removesuffix(OVERFLOW) in {c.name for c in reader.calls}
-            ]
+            wanted = {call.name for call in reader.calls}
+            names = [name for name in columns if name.removesuffix(OVERFLOW) in wanted]
             batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
             yield reader.aggregation, OverValues(epoch, rows[order], batch)
 
@@ -270,7 +277,10 @@ class OverRows:
         lines = pa.concat_tables(
             [pa.Table.from_batches([batch]) for batch in saved], promote_options="default"
         )
-        self._keys = Keys(key_schema(lines.schema, self._readers[0].aggregation.keys))
+        keys = key_schema(lines.schema, self._readers[0].aggregation.keys)
+        if keys is None:
+            return
+        self._keys = Keys(keys)
         batch = np.repeat(np.arange(len(saved)), [each.num_rows for each in saved])
         self._state(self._keys).load(lines, batch)
         self._rank_all()
@@ -297,6 +307,7 @@ class OverRows:
             "rows": self._rings.n_rows,
             "pinned rows": int(self._rings.n_pinned.sum()),
             "rows moved": self._rings.n_moved,
+            "rows apart": self._n_apart,
             "epochs": len(self._epochs),
             "bytes": self.nbytes,
         }

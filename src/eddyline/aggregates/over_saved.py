@@ -68,11 +68,8 @@ class State:
         tables, layout, folds = [], self.layout, self.folds
         for index, epoch in enumerate(folds.epochs.tolist() if folds is not None and len(ring) else ()):
             assert folds is not None
-            columns = {
-                _EPOCH: pa.array(np.full(len(ring), epoch)),
-                GONE: pa.array(np.zeros(len(ring), dtype=bool)),
-                **self._key_columns(ring),
-            }
+            columns = _without_row(len(ring)) | self._key_columns(ring)
+            columns[_EPOCH] = pa.array(np.full(len(ring), epoch))
             for lane, at in layout.ints.items():
                 if lane.is_prefix:
                     columns[lane.name] = pa.array(folds.ints[index, ring, at])
@@ -175,7 +172,15 @@ class State:
 
 def gone_rows(arrival: Ints) -> pa.Table:
     """Rows that have left."""
-    return pa.table({_ARRIVAL: pa.array(arrival), GONE: pa.array(np.ones(len(arrival), dtype=bool))})
+    is_gone = np.ones(len(arrival), dtype=bool)
+    return pa.table(_without_row(len(arrival)) | {_ARRIVAL: pa.array(arrival), GONE: pa.array(is_gone)})
+
+
+def _without_row(n: int) -> dict[str, pa.Array]:
+    """The columns that all lines have, of lines that are no rows."""
+    numbers = {name: pa.nulls(n, pa.int64()) for name in (_ARRIVAL, _TIME, _EPOCH)}
+    is_false = pa.array(np.zeros(n, dtype=bool))
+    return numbers | {_PINNED: is_false, GONE: is_false}
 
 
 def together(tables: Sequence[pa.Table]) -> pa.RecordBatch | None:
@@ -186,8 +191,10 @@ def together(tables: Sequence[pa.Table]) -> pa.RecordBatch | None:
     return pa.concat_tables(tables, promote_options="default").combine_chunks().to_batches()[0]
 
 
-def key_schema(saved: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """That of the key columns of saved rows."""
+def key_schema(saved: pa.Schema, names: Sequence[str]) -> pa.Schema | None:
+    """That of the key columns of saved rows; None: there are no rows, only some that have left."""
+    if not all(_KEY + name in saved.names for name in names):
+        return None
     return pa.schema([saved.field(_KEY + name).with_name(name) for name in names])
 
 

@@ -1,11 +1,12 @@
 """Rings of rows by partition, sorted by (time, arrival), in arrays that all of them share.
 
 A ring has a run of places with room behind it. Rows that come in order are written there; a ring without room, or with rows that
-come before others, is written anew at the end of the arrays, with twice the room it needs. The old places stay as they are until
-the round commits, so a rollback only forgets where the new ones are. When rings leave more unused than used, all of them are
-copied together. What can be asked of a run of places is said in kernels/over_rings.py.
+come before others, is written anew in other room (rooms.py), of which a third is left. The old places stay as they are until the
+round commits, so a rollback only forgets where the new ones are. When rings use little of what there is, all of them are copied
+together. What can be asked of a run of places is said in kernels/over_rings.py.
 
-    at         first place of a ring; at - 1 belongs to it as well
+    begin      first place of a ring's room, which has 2**exponent places
+    at         first place with a row; at - 1 belongs to the ring as well
     n_pinned   rows at its beginning that only winners over unbounded frames still need
 
 Invariant: rings do not overlap, times never fall within a ring, prefix columns and nodes are those of its rows.
@@ -19,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.aggregates.over_lanes import Floats, Layout, RowColumns
+from eddyline.aggregates.rooms import Rooms
 from eddyline.aggregates.rows import Ints, Mask
 from eddyline.kernels import EPOCH, NOTHING, append_rows, build_nodes, merge_rows
 
-LEAST_ROOM = 4  # rows of a new ring
+MARGIN = 1.5  # room, in terms of rows
 LEAST_PLACES = 64
+MOST_UNUSED = 6  # places for each row and ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,9 @@ class TouchedRings:
     run: Ints  # rows run[r]:run[r + 1] go to the r-th
     at: Ints
     n: Ints
-    room_end: Ints
+    begin: Ints
+    exponent: Ints
+    moves: Mask  # they are in new room
     is_mixed: Mask  # epochs fall somewhere
     is_disordered: Mask  # rows of this round come before others
     places: Ints  # by row
@@ -51,10 +56,8 @@ class Rings:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._set_places(LEAST_PLACES)
-        self._n_used = 1  # places that are given away; place 0 is before every ring
-        self._committed_used = 1
-        self.at, self.n, self.room_end, self.n_pinned = (np.zeros(0, np.int64) for _ in range(4))
-        self.is_mixed = np.zeros(0, dtype=bool)
+        self._set_rings(0)
+        self.n_pinned = np.zeros(0, np.int64)
         self._touched: TouchedRings | None = None
         self.n_moved = 0  # rows that were written anew, since it began
 
@@ -64,14 +67,19 @@ class Rings:
         self.floats: Floats = np.zeros((n, self.layout.n_floats))
         self.is_off = np.zeros(n, dtype=bool)
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.n.sum())
+    def _set_rings(self, n: int) -> None:
+        """So many rings without rows and without room."""
+        self._rooms = Rooms()
+        self.n_rows = self._n_held = 0  # rows, and rings that have some
+        self.n, self._begin, self._exponent = (np.zeros(n, np.int64) for _ in range(3))
+        self.at = np.ones(n, np.int64)
+        self.is_mixed = np.zeros(n, dtype=bool)
 
     @property
     def nbytes(self) -> int:
         arrays: tuple[npt.NDArray[np.generic], ...] = (
-            self.time, self.ints, self.floats, self.is_off, self.at, self.n, self.room_end, self.n_pinned, self.is_mixed,
+            self.time, self.ints, self.floats, self.is_off,
+            self.at, self.n, self._begin, self._exponent, self.n_pinned, self.is_mixed,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays)
 
@@ -79,9 +87,9 @@ class Rings:
         """More rings, which are empty."""
         if n_rings > len(self.at):
             n = max(n_rings, 2 * len(self.at)) - len(self.at)
-            for name in ("at", "n", "room_end", "n_pinned", "is_mixed"):
+            for name in ("at", "n", "_begin", "_exponent", "n_pinned", "is_mixed"):
                 array = getattr(self, name)
-                setattr(self, name, np.concatenate([array, np.zeros(n, array.dtype)]))
+                setattr(self, name, np.concatenate([array, np.full(n, name == "at", array.dtype)]))
 
     # ------------------------------------------------------------------------------------------- rounds
 
@@ -90,54 +98,47 @@ class Rings:
         first = np.flatnonzero(np.append(True, ring[1:] != ring[:-1]))[: len(ring)]
         run = np.append(first, len(ring))
         rings, n_new = ring[first], np.diff(run)
-        at, n_old, room_end = self.at[rings], self.n[rings], self.room_end[rings]
+        at, n_old, begin, exponent = self.at[rings], self.n[rings], self._begin[rings], self._exponent[rings]
         n = n_old + n_new
         falls = np.append(False, time[1:] < time[:-1])[: len(ring)]
         falls[first] = (n_old > 0) & (time[first] < self.time[at + n_old - 1])
         is_disordered = np.add.reduceat(falls, first) > 0 if len(first) else np.zeros(0, dtype=bool)
-        moves = is_disordered | (at + n > room_end)
+        moves = is_disordered | (at + n > begin + (1 << exponent))
         place = np.repeat(at + n_old - first, n_new) + np.arange(len(ring))
         place[np.repeat(moves, n_new)] = NOTHING
         starts = np.repeat(at, n_new)
-        at, room_end = self._moved(at, n, room_end, moves)
+        exponent[moves] = np.ceil(np.log2(MARGIN * n[moves] + 2)).astype(np.int64)
+        begin[moves] = self._rooms.take(exponent[moves])
+        at[moves] = begin[moves] + 1
+        self._grow(self._rooms.end)
         touched = TouchedRings(
-            rings, run, at, n, room_end, self.is_mixed[rings], is_disordered & (n > 1), place
+            rings, run, at, n, begin, exponent, moves, self.is_mixed[rings], is_disordered & (n > 1), place
         )
         layout = self.layout
         append_rows(
             place, starts, self.time, self.ints, self.floats, self.is_off, time, rows.ints, rows.floats,
             layout.is_prefix, layout.sums, layout.winners,
         )  # fmt: skip
-        self._merge(touched, moves, time, rows)
+        self._merge(touched, time, rows)
         self._touched = touched
         return touched
-
-    def _moved(self, at: Ints, n: Ints, room_end: Ints, moves: Mask) -> tuple[Ints, Ints]:
-        """Where rings are, and where their room ends, if some of them move behind all others."""
-        room = np.where(moves, np.maximum(2 * n, LEAST_ROOM) + 1, 0)
-        ends = self._n_used + np.cumsum(room)
-        if len(ends):
-            self._n_used = int(ends[-1])
-            self._grow(self._n_used)
-        return np.where(moves, ends - room + 1, at), np.where(moves, ends, room_end)
 
     def _grow(self, n: int) -> None:
         n_places = len(self.time)
         if n > n_places:
-            more = max(n, 2 * n_places) - n_places
-            self.time = np.concatenate([self.time, np.zeros(more, np.int64)])
-            self.ints = np.concatenate([self.ints, np.zeros((more, self.ints.shape[1]), np.int64)])
-            self.floats = np.concatenate([self.floats, np.zeros((more, self.floats.shape[1]))])
-            self.is_off = np.concatenate([self.is_off, np.zeros(more, dtype=bool)])
+            old = self.time, self.ints, self.floats, self.is_off
+            self._set_places(max(n, 2 * n_places))
+            for array, new in zip(old, (self.time, self.ints, self.floats, self.is_off), strict=True):
+                new[:n_places] = array
 
-    def _merge(self, touched: TouchedRings, moves: Mask, time: Ints, rows: RowColumns) -> None:
-        moved = np.flatnonzero(moves)
+    def _merge(self, touched: TouchedRings, time: Ints, rows: RowColumns) -> None:
+        """Write the rings that move, with their new rows."""
+        moved = np.flatnonzero(touched.moves)
         if not len(moved):
             return
-        which = np.flatnonzero(np.repeat(moves, np.diff(touched.run)))
-        order = np.lexsort(
-            (time[which], touched.ring_of_row[which])
-        )  # stable: arrival decides what time does not
+        which = np.flatnonzero(np.repeat(touched.moves, np.diff(touched.run)))
+        # stable: arrival decides what time does not
+        order = np.lexsort((time[which], touched.ring_of_row[which]))
         run = np.append(0, np.cumsum(np.diff(touched.run)[moved]))
         rings, is_mixed, layout = touched.rings[moved], np.zeros(len(moved), dtype=bool), self.layout
         merge_rows(
@@ -149,17 +150,27 @@ class Rings:
         self.n_moved += int(touched.n[moved].sum())
 
     def commit(self) -> None:
+        self._rooms.commit()
         if self._touched is not None:
             touched, self._touched = self._touched, None
-            self.at[touched.rings], self.n[touched.rings] = touched.at, touched.n
-            self.room_end[touched.rings], self.is_mixed[touched.rings] = touched.room_end, touched.is_mixed
-        self._committed_used = self._n_used
-        if self._n_used > LEAST_PLACES + 4 * (self.n_rows + int(np.count_nonzero(self.n))):
+            rings = touched.rings
+            self._give_back(rings[touched.moves])
+            n_old = self.n[rings]
+            self.n_rows += int((touched.n - n_old).sum())
+            self._n_held += int(np.count_nonzero(n_old == 0))
+            self.at[rings], self.n[rings], self.is_mixed[rings] = touched.at, touched.n, touched.is_mixed
+            self._begin[rings], self._exponent[rings] = touched.begin, touched.exponent
+        if self._rooms.end > LEAST_PLACES + MOST_UNUSED * (self.n_rows + self._n_held):
             self.adopt(self.layout)
 
     def rollback(self) -> None:
         self._touched = None
-        self._n_used = self._committed_used
+        self._rooms.rollback()
+
+    def _give_back(self, rings: Ints) -> None:
+        """The room of these rings, if they have some."""
+        rings = rings[self._begin[rings] > 0]
+        self._rooms.give_back(self._begin[rings], self._exponent[rings])
 
     # ------------------------------------------------------------------------------------------- between rounds
 
@@ -178,6 +189,14 @@ class Rings:
         else:
             self.at = self.at + n_dropped
             self.n = self.n - n_dropped
+            self._release(np.flatnonzero(is_cut & (self.n == 0)))
+            self.n_rows -= int(n_dropped.sum())
+
+    def _release(self, rings: Ints) -> None:
+        """Give back the room of rings that have lost their last row."""
+        self._give_back(rings)
+        self.at[rings], self._begin[rings], self._exponent[rings], self.is_mixed[rings] = 1, 0, 0, False
+        self._n_held -= len(rings)
 
     def keep(self, stays: Mask, is_behind: Mask | None = None) -> None:
         """Only these of all rows; those that are not behind them are pinned."""
@@ -198,7 +217,7 @@ class Rings:
         contributions = self.contributions(places)
         time, floats = self.time[places], self.floats[places]
         ring = np.repeat(np.arange(len(n)), n)
-        self.layout, self._n_used = layout, 1
+        self.layout = layout
         rows = RowColumns(
             np.zeros((len(places), layout.n_ints), np.int64), np.zeros((len(places), layout.n_floats))
         )
@@ -207,14 +226,10 @@ class Rings:
             rows.ints[:, layout.ints[lane]] = contributions[:, old.ints[lane]]
         for lane in layout.floats.keys() & old.floats.keys():
             rows.floats[:, layout.floats[lane]] = floats[:, old.floats[lane]]
-        n_pinned, n_rings = self.n_pinned, len(n)
         self._set_places(LEAST_PLACES)
-        self.at, self.n, self.room_end = (np.zeros(n_rings, np.int64) for _ in range(3))
-        self.is_mixed = np.zeros(n_rings, dtype=bool)
-        self._committed_used = 1
+        self._set_rings(len(n))
         self.push(ring, time, rows)
         self.commit()
-        self.n_pinned = n_pinned
 
     def build_nodes(self) -> None:
         """All nodes anew."""
@@ -236,11 +251,15 @@ class Rings:
         assert self._touched is None, "checked in a round"
         assert not self.is_off.any(), "a row is switched off"
         held = np.flatnonzero(self.n)
-        begins, ends = self.at[held] - 1, self.room_end[held]
+        assert (len(held), int(self.n.sum())) == (self._n_held, self.n_rows), "rows are counted wrongly"
+        begins, ends = self._begin[held], self._begin[held] + (1 << self._exponent[held])
+        assert (self.at[held] > begins).all(), "a row before the room of its ring"
+        assert (self.at[held] + self.n[held] <= ends).all(), "a row behind the room of its ring"
+        free, free_ends = self._rooms.free_runs()
+        begins, ends = np.append(begins, free), np.append(ends, free_ends)
         order = np.argsort(begins)
-        assert (begins[order][1:] >= ends[order][:-1]).all(), "rings overlap"
-        assert (self.at[held] + self.n[held] <= ends).all(), "a ring without room"
-        assert (ends <= self._n_used).all(), "a ring at places that are not in use"
+        assert (begins[order][1:] >= ends[order][:-1]).all(), "rooms overlap"
+        assert (ends <= self._rooms.end).all(), "a room at places that are not in use"
         places, rings = self.every_place()
         same = rings[1:] == rings[:-1]
         assert (self.time[places][1:] >= self.time[places][:-1])[same].all(), "time falls in a ring"

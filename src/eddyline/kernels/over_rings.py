@@ -291,17 +291,9 @@ def warm_up() -> None:
     rows: Any = (one.copy(), np.ones((1, 4), np.int64), np.ones((1, 3)), is_prefix, sums, winners)
     ring: Any = (time, ints, floats, is_off)
     append_rows(one, one, *ring, *rows)
-    merge_rows(
-        one,
-        one,
-        4 * one,
-        np.array([0, 1]),
-        np.zeros(1, np.int64),
-        *ring,
-        *rows,
-        one.copy(),
-        is_off[:1].copy(),
-    )
+    places, is_mixed = one.copy(), np.zeros(1, dtype=bool)
+    merge: Any = (one, one, 4 * one, np.array([0, 1]), 0 * one, *ring, *rows, places, is_mixed)
+    merge_rows(*merge)
     build_nodes(one, 2 * one, one, ints, floats, is_off, sums, winners)
     purge_cuts(one, one, 0 * one, time, ints, 0, 0, 1, one, one.copy())
     fold_rows(
