@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from eddyline.model import (
+    NOW,
     OVERFLOW,
     TABLE_VIEW,
     VIEW,
@@ -22,6 +23,7 @@ from eddyline.model import (
     ViewRelation,
 )
 from eddyline.time_properties import TIME_PROPERTIES
+from eddyline.types import TIMESTAMP
 
 
 def view_relation(
@@ -79,6 +81,7 @@ def aggregation_stream(aggregating: Aggregating, rows: Stream) -> Stream:
     for found in aggregating.calls:
         fields.append(pa.field(found.name, found.type))
         fields += [pa.field(found.name + OVERFLOW, pa.bool_())] if found.can_overflow else []
+    fields += [pa.field(NOW, TIMESTAMP)] if aggregating.deadlines else []
     is_final = aggregation.is_final and isinstance(aggregation.window, TimeWindow)
     return Stream(
         aggregation.name,

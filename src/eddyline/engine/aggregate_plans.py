@@ -12,7 +12,7 @@ from eddyline.aggregates import Reader
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog
 from eddyline.engine.join_visibility import FirstVersions, first_versions
-from eddyline.model import AggregateCall, Aggregation, StreamPlan
+from eddyline.model import AggregateCall, Aggregation, StreamPlan, TemporalBound
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,12 @@ class PlannedAggregation:
     first: FirstVersions
     reader: Reader
     base_streams: frozenset[str]  # that the rows of its class are made of, in lower case
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether time alone may change its entries: with every round, whatever rows it has."""
+        aggregation = self.aggregation
+        return bool(aggregation.bounds or self.reader.deadlines) or aggregation.keep_us is not None
 
     def ids_of(self, epoch: int) -> QueryIds | None:
         """The queries and bodies of an epoch; None: all of them are."""
@@ -73,10 +79,17 @@ def planned_aggregates(
         else:
             first = first_versions(plan, catalog)
             epochs = tuple(np.unique(first.versions).tolist())
-            reader = Reader(aggregation, _calls(plan), epochs)
+            reader = Reader(aggregation, _calls(plan), epochs, _deadlines(plan))
             streams = frozenset(catalog.views.base_streams(aggregation.rows))
             found[name] = PlannedAggregation(aggregation, plan, first, reader, streams)
     return PlannedAggregates(found)
+
+
+def _deadlines(plan: StreamPlan) -> tuple[TemporalBound, ...]:
+    """What the queries of an aggregation compare with now(), each once."""
+    aggregating = (s.shape.aggregating for s in plan.with_bodies.segments if s.n_live)
+    found = dict.fromkeys(bound for each in aggregating if each is not None for bound in each.deadlines)
+    return tuple(found)
 
 
 def _calls(plan: StreamPlan) -> tuple[AggregateCall, ...]:

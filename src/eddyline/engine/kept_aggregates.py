@@ -23,10 +23,11 @@ from eddyline.aggregates import (
     OverValues,
     Reader,
     RoundTime,
-    RunningGroups,
     Sessions,
     SlicedWindows,
     Structure,
+    TemporalGroups,
+    TimedGroups,
 )
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
@@ -38,6 +39,8 @@ from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.model import (
+    NOW,
+    TEMPORAL,
     OVER,
     ROW,
     RUNNING,
@@ -53,6 +56,7 @@ from eddyline.operators import (
     ArrivedRows,
     Derived,
     DerivedNumbers,
+    Mask,
     Operator,
     RoundProgress,
     Share,
@@ -60,6 +64,8 @@ from eddyline.operators import (
     WantedMasks,
     times_of,
 )
+
+from eddyline.types import TIMESTAMP
 
 
 class KeptAggregates(OperatorState):
@@ -81,7 +87,8 @@ class KeptAggregates(OperatorState):
         self._structures: dict[Form, Structure | OverRows] = {}
         # over tables: structures that have all rows, with the aggregates that were computed of them
         self._filled: dict[Form, frozenset[AggregateCall]] = {}
-        self._last_now_us = 0  # of the last round that committed
+        self._last_now_us: int | None = None  # of the last round that committed
+        self._now_us = 0  # of the running round
         self._flow: PlannedFlow  # of the running round
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
@@ -131,15 +138,16 @@ class KeptAggregates(OperatorState):
             name for name, kind in self._structures.keys() - self._filled.keys() if name in tables
         )
 
-    def fill(self, name: str, rows: ArrivedRows | None, version: int) -> None:
+    def fill(self, name: str, rows: ArrivedRows | None, round_: Round) -> None:
         """What a class over tables has before the round; it stays, whatever becomes of the round."""
         if name not in self.missing:
             return
         readers = self._flow.aggregates.classes[name]
-        found = self._class_rows(name, rows, version, readers)
+        found = self._class_rows(name, rows, round_.version, readers)
+        now_us = round_.now_us if self._last_now_us is None else self._last_now_us
         for form in [form for form in self._structures.keys() - self._filled.keys() if form[0] == name]:
             structure = self._structures[form]
-            for _ in structure.push(found, RoundTime(self._last_now_us, None, None)):
+            for _ in structure.push(found, RoundTime(now_us, None, None)):
                 pass  # nothing of it is new
             structure.commit()
             mine = (reader for each in readers for reader in _by_partition(each.reader))
@@ -162,12 +170,13 @@ class KeptAggregates(OperatorState):
 
     def derive(self, name: str, after: RoundProgress, round_: Round) -> Iterator[Derived]:
         """What the round makes of the rows of a class; nothing where it is a round of other streams."""
+        self._now_us = round_.now_us
         readers = self._flow.aggregates.classes[name]
         if not self._is_concerned(readers, round_):
             return
         assert self._before is not None
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
-        time = RoundTime(round_.now_us, *watermarks)
+        time = RoundTime(round_.now_us, *watermarks, self._last_now_us)
         rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
         over: dict[tuple[str, int], list[OverValues]] = {}
         for form in sorted(form for form in self._structures if form[0] == name):
@@ -184,7 +193,9 @@ class KeptAggregates(OperatorState):
             yield from self._answers(planned)
 
     def _is_concerned(self, readers: Sequence[PlannedAggregation], round_: Round) -> bool:
-        """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries."""
+        """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries; with now() always."""
+        if any(each.depends_on_time for each in readers):
+            return True
         names = self._flow.with_partners(list(round_.n_rows))
         if not names or not readers[0].base_streams.isdisjoint(names):
             return True
@@ -217,11 +228,12 @@ class KeptAggregates(OperatorState):
         is_before = ~changes.is_after
         images = is_before[:-1] & changes.is_after[1:] & (changes.entry[:-1] == changes.entry[1:])
         sign = np.where(changes.is_after, 1, -1).astype(np.int8)
+        columns = self._with_now(aggregation, changes.columns, changes.is_after)
         without = queries_of(self._unanswered(name)) if aggregation.is_table else None
         at_end = None if aggregation.is_table else np.ones(len(sign), dtype=bool)
         return Derived(
             name.lower(),
-            self._batch(name, changes.columns, sign),
+            self._batch(name, columns, sign),
             phase=1,
             among=self._flow.aggregates.by_name[name.lower()].ids_of(changes.epoch),
             without=without,
@@ -255,7 +267,8 @@ class KeptAggregates(OperatorState):
         structure = self._structures[form_of(aggregation)]
         assert not isinstance(structure, OverRows), aggregation.name
         for epoch, mine in planned.epochs_of(np.sort(ids)).items():
-            columns = structure.current(aggregation, epoch)
+            found = structure.current(aggregation, epoch)
+            columns = self._with_now(aggregation, found, np.ones(found.num_rows, dtype=bool))
             if columns.num_rows:
                 yield Derived(
                     aggregation.name.lower(),
@@ -265,6 +278,14 @@ class KeptAggregates(OperatorState):
                     identity=of_columns(columns, identity_columns(aggregation)),
                     is_net=True,
                 )
+
+    def _with_now(self, aggregation: Aggregation, columns: pa.RecordBatch, is_after: Mask) -> pa.RecordBatch:
+        """Entries with the time at which queries ask of them, where these compare it."""
+        if not self._flow.aggregates.by_name[aggregation.name.lower()].reader.deadlines:
+            return columns
+        before_us = self._now_us if self._last_now_us is None else self._last_now_us
+        now = pa.array(np.where(is_after, self._now_us, before_us)).cast(TIMESTAMP)
+        return columns.append_column(NOW, now)
 
     def _batch(self, name: str, columns: pa.RecordBatch, sign: npt.NDArray[np.int8]) -> TupleBatch:
         """Entries with numbers of their own; no single row is what they are made of."""
@@ -282,7 +303,7 @@ class KeptAggregates(OperatorState):
     def commit(self, end: RoundEnd) -> None:
         for structure in self._structures.values():
             structure.commit()
-        self._last_now_us = max(self._last_now_us, end.round.now_us)
+        self._last_now_us = max(self._last_now_us or end.round.now_us, end.round.now_us)
         if self._files is not None:
             self._files.commit(is_empty=not self._structures)
         self._rows = {}
@@ -331,7 +352,7 @@ class AggregateLevel(StatelessOperator):
         self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
     ) -> Iterator[Derived]:
         for name in self._classes:
-            self._aggregates.fill(name, rows.get(name), round_.version)
+            self._aggregates.fill(name, rows.get(name), round_)
             yield from self._aggregates.recounted(name)
 
     def push(
@@ -357,7 +378,9 @@ def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure 
     if aggregation.kind == OVER:
         return OverRows()
     if aggregation.kind == RUNNING:
-        return RunningGroups(keys, reads_table=aggregation.reads_table)
+        return TimedGroups(keys, reads_table=aggregation.reads_table)
+    if aggregation.kind == TEMPORAL:
+        return TemporalGroups(keys, reads_table=aggregation.reads_table)
     if aggregation.kind == WINDOWS:
         return SlicedWindows(keys, reads_table=aggregation.reads_table)
     assert aggregation.kind == SESSIONS, aggregation.kind

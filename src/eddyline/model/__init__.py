@@ -18,6 +18,7 @@ from `eddyline.model`, not from its files.
 
 from eddyline.documents import DeadLetter, iso_text, iso_time
 from eddyline.model.aggregations import (
+    NOW,
     OVER,
     OVERFLOW,
     RUNNING,
@@ -80,6 +81,7 @@ from eddyline.model.views import (
 )
 
 __all__ = [
+    "NOW",
     "AGE",
     "BEHIND",
     "BY_COST",

@@ -23,6 +23,7 @@ from eddyline.catalog import aggregation_stream
 from eddyline.errors import Span, UnsupportedError
 from eddyline.expressions import NeedsLiteral, call
 from eddyline.model import (
+    NOW,
     OVERFLOW,
     WINDOW,
     Aggregate,
@@ -61,7 +62,7 @@ from eddyline.sql.sets import is_table
 from eddyline.sql.subqueries import all_of
 from eddyline.sql.temporal_conditions import TimeComparison, asks_for_time, comparison_with_now, split_where
 from eddyline.sql.unnamed_views import UnnamedRelation
-from eddyline.types import BOOLEAN
+from eddyline.types import BOOLEAN, TIMESTAMP
 
 _DIGEST_BYTES = 12  # of the name; two aggregations that differ must not get the same
 
@@ -218,7 +219,7 @@ def _with_deadlines(
                 hint="Write a comparison such as max(ts) < now() - INTERVAL 10 MINUTES.",
             )
         deadlines[found.bound(found.time.name)] = None
-        return found.condition()
+        return found.condition(Column(TIMESTAMP, NOW, found.time.input))
 
     return None if having is None else new(having), tuple(deadlines)
 

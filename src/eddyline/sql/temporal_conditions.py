@@ -43,13 +43,12 @@ class TimeComparison:
         enter = {"<": after + 1, "<=": after, "=": after}.get(self.operator)
         return TemporalBound(column, leave, enter)
 
-    def condition(self) -> Expression:
-        """The same as a comparison of the time with what is the same for all rows of a round."""
-        return call(self.operator, [self.time, _shifted_now(self.shift_us)], span=self.span)
+    def condition(self, now: Expression) -> Expression:
+        """The same as a comparison of the time with this now(), and an interval."""
+        return call(self.operator, [self.time, _shifted(now, self.shift_us)], span=self.span)
 
 
-def _shifted_now(shift_us: int) -> Expression:
-    now = call("now", [])
+def _shifted(now: Expression, shift_us: int) -> Expression:
     if abs(shift_us) < DAY_US:  # less than a day is elapsed time in SQL, too
         amount = Literal(INTERVAL, timedelta(microseconds=abs(shift_us)))
         return now if not shift_us else call("-" if shift_us < 0 else "+", [now, amount])

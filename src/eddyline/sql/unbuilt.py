@@ -26,7 +26,17 @@ _BUILT = (
 )
 _DEFAULT = Properties()
 # The forms of aggregates that the engine answers; all others are refused by name.
-BUILT_FORMS: set[str] = set()
+BUILT_FORMS = {
+    "running",
+    "windows",
+    "final",
+    "sessions",
+    "temporal filters",
+    "absence",
+    "over",
+    "keep",
+    "tables",
+}
 FORM_TEXTS = {
     "running": "groups without a window (GROUP BY)",
     "windows": "windows of time (window)",
