@@ -244,5 +244,7 @@ def test_a_table_view_that_changes_with_the_clock_alone_is_not_aggregated() -> N
     with pytest.raises(EddylineError) as refused:
         shape_of("SELECT count(*) AS n FROM due", streams)
     assert refused.value.problem.startswith("due cannot be aggregated: it asks for now()")
-    absent = with_view("absent", "SELECT device FROM readings GROUP BY device HAVING max(ts) < now() - INTERVAL 1 MINUTE")
+    absent = with_view(
+        "absent", "SELECT device FROM readings GROUP BY device HAVING max(ts) < now() - INTERVAL 1 MINUTE"
+    )
     assert shape_of("SELECT count(*) AS n FROM absent", absent).aggregating is not None

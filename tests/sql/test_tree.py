@@ -248,7 +248,10 @@ def refusal(text: str) -> EddylineError:
         ("count(*) FILTER (WHERE a > 1)", "count(*) where (> a #0)"),
         ("last(a) FILTER (WHERE b) IGNORE NULLS", "last(a) where b ignore nulls"),
         ("first(a) RESPECT NULLS OVER (ORDER BY t)", "(over first(a) respect nulls [] [t])"),
-        ("count(*) FILTER (WHERE a IN (1, 2)) OVER (ORDER BY t) > 3", "(> (over count(*) where (in a [#0]) [] [t]) #1)"),
+        (
+            "count(*) FILTER (WHERE a IN (1, 2)) OVER (ORDER BY t) > 3",
+            "(> (over count(*) where (in a [#0]) [] [t]) #1)",
+        ),
         ("f(window(ts, '5 minutes').start)", "f((field window(ts #0) start))"),
         ("a > window.end", "(> a window.end)"),
         ("`my function`(1)", "my function(#0)"),
