@@ -357,6 +357,16 @@ def test_a_row_of_a_table_that_leaves_before_it_has_entered_never_enters():
     assert a_round(groups, [], 130) == []
 
 
+def test_of_rows_that_came_with_one_number_the_one_that_is_named_leaves():
+    groups = passing(last(10), reads_table=True)
+    one, other = Row(1, "a", 100, 1, 1), Row(1, "a", 105, 7, 1)
+    a_round(groups, [one, other], 105)
+    assert a_round(groups, [replace(one, sign=-1)], 106) == [(10, [(("a", 2), ("a", 1))])]
+    assert a_round(groups, [], 110) == []
+    assert a_round(groups, [], 115) == [(10, [(("a", 1), None)])]
+    assert groups.snapshot()["entries"] == 0
+
+
 def test_a_tick_visits_the_rows_that_leave_and_no_others():
     rng, n = np.random.default_rng(2), 20_000
     groups = passing(last(1_000))

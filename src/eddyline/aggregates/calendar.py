@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from eddyline.aggregates.ordered_items import OrderedItems, Run
+from eddyline.aggregates.ordered_items import FEW, OrderedItems, Run
 from eddyline.aggregates.rows import Ints
 from eddyline.model import NO_TIME, TemporalBound
 
 _NEVER = 1 << 62
+_STALE = 4  # a run is packed if the pairs that were passed over are one in so many
 _SCAN, _LONG_SCAN = (
     16,
     4096,
@@ -87,23 +88,33 @@ class Calendar(OrderedItems):
 
     def _next_due(self, now_us: int) -> int:
         """The first time after now at which an item is due, or _NEVER."""
-        due = [self._first_due(run, now_us) for run in self._runs] if len(self._distances) else []
-        return min([_NEVER, *due])
+        next_due = _NEVER
+        for at in range(len(self._runs) if len(self._distances) else 0):
+            due, n_looked = self._first_due(self._runs[at], now_us)
+            next_due = min(next_due, due)
+            if n_looked > max(FEW, len(self._runs[at][0]) // _STALE):
+                self._runs[at] = self._merged([self._runs[at]])
+        return next_due
 
-    def _first_due(self, run: Run, now_us: int) -> int:
-        """Of one run: for each distance the first pair behind now that is up to date."""
+    def _first_due(self, run: Run, now_us: int) -> tuple[int, int]:
+        """Of one run, the first time after now at which an item is due; and how far that was to look, at most."""
         instants, items = run
         place = np.searchsorted(instants, now_us - self._distances, side="right")
-        open_, n_looked, first = np.arange(len(place)), _SCAN, _NEVER
-        while len(open_ := open_[place[open_] < len(items)]):
-            looked = np.minimum(place[open_, None] + np.arange(n_looked), len(items) - 1)
+        place, smallest = np.unique(
+            place, return_index=True
+        )  # of several distances at one place the smallest is first
+        distance, n_passed, n_looked, first = self._distances[smallest], 0, _SCAN, _NEVER
+        while len(open_ := np.flatnonzero(place < len(items))):
+            place, distance = place[open_], distance[open_]
+            looked = np.minimum(place[:, None] + np.arange(n_looked), len(items) - 1)
             live = self._number[items[looked]] == instants[looked]
-            found = np.flatnonzero(live.any(axis=1))
+            found = live.any(axis=1)
             at = looked[found, live[found].argmax(axis=1)]
-            first = min(first, int((instants[at] + self._distances[open_[found]]).min(initial=_NEVER)))
-            place[open_] += n_looked
-            open_, n_looked = np.delete(open_, found), min(4 * n_looked, _LONG_SCAN)
-        return first
+            first = min(first, int((instants[at] + distance[found]).min(initial=_NEVER)))
+            n_passed += 0 if found.all() else n_looked
+            place, distance = place[~found] + n_looked, distance[~found]
+            n_looked = min(4 * n_looked, _LONG_SCAN)
+        return first, n_passed
 
 
 def distances_of(bounds: Sequence[TemporalBound]) -> dict[str, set[int]]:

@@ -157,6 +157,8 @@ class TemporalGroups:
         may_pass = self._may_pass(instants, rows.epoch, now_us)
         came = self._append(rows, instants, np.flatnonzero(may_pass & (rows.sign > 0)))
         leaving = np.flatnonzero(may_pass & (rows.sign < 0))
+        if not len(leaving):
+            return came
         taken = self._rows.find(rows.arrival[leaving])
         is_found = taken != NOWHERE
         for column, calendar in self._calendars.items():
