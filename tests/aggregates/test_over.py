@@ -56,7 +56,7 @@ KINDS = {
     "lag": LAGS,
     "mixed": [*BOUNDED[::4], *UNBOUNDED[::3], *LAGS[:2]],
 }
-SEEDS = range(2)
+SEEDS = [0, pytest.param(1, marks=pytest.mark.thorough)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
