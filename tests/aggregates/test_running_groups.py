@@ -91,6 +91,21 @@ def test_the_rows_of_an_epoch_without_readers_go_to_the_older_queries():
     assert told(groups, [Row(("a",), epoch=3)], 0) == {(None, 0): {("a", None): ((1,), (2,), "")}}
 
 
+def test_what_readers_changed_between_rounds_is_saved_with_the_next_round_and_no_more():
+    groups = built(Reader(aggregation(), (COUNT,), (0, 3)))
+    told(groups, [Row(("a",), epoch=3)], 0)
+    groups.build([Reader(aggregation(), (COUNT,), (0,))])
+    told(groups, [], 0, commit=False)
+    saved = groups.save()
+    assert saved.select(["k", "#epoch", "#gone"]).to_pylist() == [
+        {"k": "a", "#epoch": 3, "#gone": True},
+        {"k": "a", "#epoch": 0, "#gone": False},
+    ]
+    groups.commit()
+    told(groups, [], 0, commit=False)
+    assert groups.save() is None
+
+
 def test_what_no_query_reads_any_more_is_gone():
     groups = built(Reader(aggregation(), (COUNT,), (0,)), Reader(aggregation(10), (COUNT,), (3,)))
     told(groups, [Row(("a",), epoch=0), Row(("b",), epoch=3)], 0)

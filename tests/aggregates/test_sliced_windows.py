@@ -127,6 +127,16 @@ def test_slices_that_only_a_dropped_window_held_open_leave_with_it():
     assert windows.snapshot()["slices"] == 0
 
 
+def test_slices_that_were_loaded_and_have_no_window_any_more_leave_with_the_next_round():
+    short, long = aggregation(10), aggregation(1_000)
+    windows = built(Reader(short, (COUNT,), (0,)), Reader(long, (COUNT,), (0,)))
+    told(windows, [Row(("a",), time=3)], None, 50)
+    again = built(Reader(short, (COUNT,), (0,)))
+    again.load([windows.whole()])
+    assert told(again, [], 50, 50) == {}
+    assert again.snapshot()["slices"] == 0
+
+
 def test_old_slices_are_not_kept_for_windows_that_came_later():
     short, long = aggregation(10), aggregation(1_000)
     windows = built(Reader(short, (COUNT,), (0,)))
