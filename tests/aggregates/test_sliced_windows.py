@@ -127,6 +127,24 @@ def test_slices_that_only_a_dropped_window_held_open_leave_with_it():
     assert windows.snapshot()["slices"] == 0
 
 
+def test_slices_that_only_older_queries_of_a_window_held_open_leave_with_them():
+    short, long = aggregation(10), aggregation(1_000)
+    windows = built(Reader(short, (COUNT,), (0,)), Reader(long, (COUNT,), (0, 1)))
+    told(windows, [Row(("a",), time=3, epoch=0)], None, 50)
+    windows.build([Reader(short, (COUNT,), (0,)), Reader(long, (COUNT,), (1,))])
+    windows.check()
+    assert windows.snapshot()["slices"] == 0
+
+
+def test_a_round_that_failed_closes_nothing():
+    of = aggregation(10)
+    windows = built(Reader(of, (COUNT,), (0,)))
+    told(windows, [Row(("a",), time=3)], None, None)
+    told(windows, [], 0, 10, commit=False)
+    windows.rollback()
+    assert told(windows, [], None, 10) == {(of, 0): {"closed": {("a", (0, 10)): ((1,), None)}}}
+
+
 def test_slices_that_were_loaded_and_have_no_window_any_more_leave_with_the_next_round():
     short, long = aggregation(10), aggregation(1_000)
     windows = built(Reader(short, (COUNT,), (0,)), Reader(long, (COUNT,), (0,)))

@@ -58,6 +58,7 @@ class SlicedWindows:
 
     def _begin(self, after_us: int) -> None:
         self._after_us = after_us  # the watermark as it will stand after the running round
+        self._committed_us = self._closed_us  # what `_closed_us` was before it
 
     # ------------------------------------------------------------------------------------------- readers
 
@@ -72,9 +73,13 @@ class SlicedWindows:
         if self._reads_table and readers:
             epochs = {TABLE_EPOCH}
         before, self._epochs = self._epochs, np.array(sorted(epochs), np.int64)
-        specs, self._readers = set(self._specs()), tuple(readers)
-        if not np.isin(before, self._epochs).all() or specs - set(self._specs()):
+        read, self._readers = self._read_from(), tuple(readers)
+        if not np.isin(before, self._epochs).all() or read - self._read_from():
             self._drop_unread()
+
+    def _read_from(self) -> set[tuple[TimeWindow, int]]:
+        """The windows that are read, with the oldest epoch of their queries."""
+        return {(spec, reader.epochs[0]) for spec, reader in zip(self._specs(), self._readers, strict=True)}
 
     def _specs(self, epoch: int = NEVER) -> Iterator[TimeWindow]:
         """The windows that queries of this epoch or an older one read."""
@@ -183,6 +188,7 @@ class SlicedWindows:
     def rollback(self) -> None:
         """Forget it."""
         self._slices.rollback()
+        self._closed_us = self._committed_us
         self._closing.clear()
         self._begin(NO_TIME)
 
