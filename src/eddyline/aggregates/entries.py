@@ -22,6 +22,7 @@ from eddyline.aggregates.structure import GONE
 from eddyline.kernels import NOTHING
 from eddyline.model import AggregateCall
 
+TABLE_EPOCH = 0  # of all rows of tables, which all queries see
 MARK, EPOCH = "#mark", "#epoch"  # columns of saved entries
 _NONE: Ints = np.empty(0, np.int64)
 

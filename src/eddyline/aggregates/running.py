@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.aggregates.call_states import CallStates
 from eddyline.aggregates.changes import Places, Side, answer, entries_once, entry_changes, side
-from eddyline.aggregates.entries import Entries
+from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.seen import SeenTimes
 from eddyline.aggregates.structure import GONE, Reader, RoundTime
@@ -26,7 +26,6 @@ from eddyline.kernels import NOTHING
 from eddyline.model import AggregateCall, Aggregation
 
 FOR_EVER = -1  # the mark of groups without `keep`; of others it is what they keep
-TABLE_EPOCH = 0  # of all rows of tables
 SEEN = "#seen"  # a column of saved entries
 _NONE: Ints = np.empty(0, np.int64)
 
@@ -249,10 +248,9 @@ class RunningGroups:
         """Keep what the round did."""
         gone = self._entries.gone
         for mark, seen in self._seen.items():
-            seen.retire(self._due.get(mark, _NONE))
+            seen.retire(self._due.get(mark, _NONE))  # what leaves is among them, now or before
             fed = np.setdiff1d(self._fed.get(mark, _NONE), gone)
             seen.see(fed, np.full(len(fed), self._now_us))
-            seen.retire(gone)
         self._entries.commit()
         self._begin(self._now_us)
 

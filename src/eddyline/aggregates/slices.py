@@ -20,6 +20,8 @@ from eddyline.aggregates.rows import Ints, Mask
 from eddyline.kernels import NOTHING, link_slices, slices_within, unlink_slices
 from eddyline.model import TimeWindow
 
+NEVER = 1 << 62  # later than every time, as NO_TIME is earlier
+
 
 def slice_starts(time_us: Ints, windows: Iterable[TimeWindow]) -> Ints:
     """Where the slice of each row begins."""
@@ -63,6 +65,7 @@ class SliceOrder:
         self._run: Ints = np.empty(0, np.int64)  # slices by start
         self._run_starts: Ints = np.empty(0, np.int64)
         self._unsorted: list[Ints] = []  # slices that are not in the run yet
+        self._first_unsorted = NEVER  # where the first of them begins
 
     # ------------------------------------------------------------------------------------------- by key
 
@@ -108,6 +111,11 @@ class SliceOrder:
         """These slices are committed."""
         if len(slices):
             self._unsorted.append(slices)
+            self._first_unsorted = min(self._first_unsorted, int(self.start[slices].min()))
+
+    def begins_before(self, time_us: int) -> bool:
+        """Whether a committed slice begins before a time. It does not put slices in order."""
+        return self._first_unsorted < time_us or bool((self._run_starts[:1] < time_us).any())
 
     def between(self, low_us: int, high_us: int) -> Ints:
         """Committed slices that begin from `low` to below `high`, by start."""
@@ -123,6 +131,7 @@ class SliceOrder:
     def _sort(self) -> None:
         if self._unsorted:
             slices, self._unsorted = np.concatenate([self._run, *self._unsorted]), []
+            self._first_unsorted = NEVER
             self._set_run(slices[np.argsort(self.start[slices], kind="stable")])
 
     def _set_run(self, slices: Ints) -> None:

@@ -25,16 +25,14 @@ from eddyline.aggregates.changes import (
     value_names,
 )
 from eddyline.aggregates.closing import ClosedWindow, ClosingWindows, KeySlices
-from eddyline.aggregates.entries import Entries
+from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
 from eddyline.aggregates.slice_store import SliceStore
-from eddyline.aggregates.slices import SliceOrder, first_open, slice_starts, windows_of
+from eddyline.aggregates.slices import NEVER, SliceOrder, first_open, slice_starts, windows_of
 from eddyline.aggregates.structure import Reader, RoundTime
 from eddyline.model import NO_TIME, AggregateCall, Aggregation, TimeWindow
 
-TABLE_EPOCH = 0  # of all rows of tables
 _NONE: Ints = np.empty(0, np.int64)
-_ALWAYS = 1 << 62  # later than every time, as NO_TIME is earlier
 
 
 class SlicedWindows:
@@ -60,6 +58,7 @@ class SlicedWindows:
 
     def _begin(self, after_us: int) -> None:
         self._after_us = after_us  # the watermark as it will stand after the running round
+        self._committed_us = self._closed_us  # what `_closed_us` was before it
 
     # ------------------------------------------------------------------------------------------- readers
 
@@ -74,11 +73,15 @@ class SlicedWindows:
         if self._reads_table and readers:
             epochs = {TABLE_EPOCH}
         before, self._epochs = self._epochs, np.array(sorted(epochs), np.int64)
-        specs, self._readers = set(self._specs()), tuple(readers)
-        if not np.isin(before, self._epochs).all() or specs - set(self._specs()):
+        read, self._readers = self._read_from(), tuple(readers)
+        if not np.isin(before, self._epochs).all() or read - self._read_from():
             self._drop_unread()
 
-    def _specs(self, epoch: int = _ALWAYS) -> Iterator[TimeWindow]:
+    def _read_from(self) -> set[tuple[TimeWindow, int]]:
+        """The windows that are read, with the oldest epoch of their queries."""
+        return {(spec, reader.epochs[0]) for spec, reader in zip(self._specs(), self._readers, strict=True)}
+
+    def _specs(self, epoch: int = NEVER) -> Iterator[TimeWindow]:
         """The windows that queries of this epoch or an older one read."""
         for reader in self._readers:
             if self._reads_table or reader.epochs[0] <= epoch:
@@ -127,7 +130,7 @@ class SlicedWindows:
         if self._reads_table:
             n_rows = self._entries.scratch.n_rows(np.arange(len(self._entries.touched)))
             self._entries.remove(self._entries.touched[n_rows == 0])
-        elif self._after_us > self._closed_us:
+        elif self._after_us != NO_TIME:
             for (window, epoch), readers in self._by_window().items():
                 yield from self._closed(window, epoch, readers)
             self._expire()
@@ -171,6 +174,8 @@ class SlicedWindows:
     def _expire(self) -> None:
         """Slices leave that are in no open window any more."""
         last = max(self._first_open(self._after_us, epoch) for epoch in self._epochs.tolist())
+        if not self._order.begins_before(last) and not (self._order.start[self._slices.new] < last).any():
+            return
         older = self._slices.between(NO_TIME, last, NO_TIME)
         self._entries.remove(self._past(older, self._after_us))
 
@@ -183,6 +188,7 @@ class SlicedWindows:
     def rollback(self) -> None:
         """Forget it."""
         self._slices.rollback()
+        self._closed_us = self._committed_us
         self._closing.clear()
         self._begin(NO_TIME)
 
