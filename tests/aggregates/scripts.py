@@ -19,10 +19,16 @@ ALL_FEATURES = frozenset(
     ("running", "windows", "final", "sessions", "over", "temporal", "absence", "tables", "views", "joins", "keep")
 )  # fmt: skip
 # of ALL_FEATURES, those that the engine has
-FEATURES = frozenset(("running", "windows", "final", "sessions", "keep", "views", "over", "tables"))
+FEATURES = frozenset(
+    ("running", "windows", "final", "sessions", "keep", "views", "over", "tables", "temporal", "absence")
+)
 REFUSES = True  # whether it refuses what has no meaning, whatever is built
-# The engine's next deadline in microseconds, once it has one: it is compared with that of the script.
-DEADLINE_US: Callable[[eddyline.Engine], int | None] | None = None
+
+
+def deadline_us(engine: eddyline.Engine) -> int | None:
+    """The engine's next deadline in microseconds: it is compared with that of the script."""
+    return engine.rounds.flow.next_deadline()
+
 
 Case = Mapping[str, Any]
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "aggregates.json").read_text())
@@ -87,7 +93,7 @@ class ScriptRun:
             is_round = self._step(step)
             expected.append(dict(self._told()) if is_round else {})
             dead.append(self._letters())
-            deadlines.append(DEADLINE_US(self.engine) if DEADLINE_US and is_round else None)
+            deadlines.append(deadline_us(self.engine) if is_round else None)
         late = {handle.name: handle.n_late for handle in self.engine.streams() if handle.n_late}
         return {"expected": expected, "dead": dead, "late": late, "deadlines": deadlines}
 
@@ -151,7 +157,7 @@ def script_differences(case: Case, make_engine: Callable[..., eddyline.Engine] =
     run = ScriptRun(case, make_engine)
     with run.engine:
         found = run.run()
-    found_late = deadline_differences(case, found["deadlines"]) if DEADLINE_US else ()
+    found_late = deadline_differences(case, found["deadlines"])
     return [*differences(case, found), *found_late]
 
 

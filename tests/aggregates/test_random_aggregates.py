@@ -11,7 +11,7 @@ from tests.aggregates.cuts import closed_segments, recut, standing, standing_dif
 from tests.aggregates.duckdb_answers import DuckDBAnswers
 from tests.aggregates.random_scripts import ONCE, SEEDS, Script, script, smallest
 from tests.aggregates.reference import run_case
-from tests.aggregates.scripts import DEADLINE_US, FEATURES, ScriptRun, features, script_differences
+from tests.aggregates.scripts import FEATURES, ScriptRun, features, script_differences
 from tests.aggregates.written_values import without_equals
 from tests.strategies import examples
 
@@ -21,7 +21,7 @@ IN_TIME = FEATURES - {"temporal", "absence", "keep"}  # what cuts into rounds do
 
 
 def unlike_reference(case: Script) -> list[str]:
-    return script_differences({**case, **run_case(case, has_deadlines=DEADLINE_US is not None)})
+    return script_differences({**case, **run_case(case, has_deadlines=True)})
 
 
 def left_by_engine(case: Script, *, at_extra: bool = False) -> list[dict]:

@@ -324,7 +324,15 @@ class Walk:
     def _view_derived(self, found: ViewRows, source: TupleBatch | None, below: Derived | None) -> Derived:
         """The rows of a view, for those of its readers that are meant."""
         place, name = self._place, found.view.name
-        derived = Derived(name, found.batch, is_numbered=True, at_end=found.at_end, identity=found.identity)
+        is_net = below is not None and below.is_net
+        derived = Derived(
+            name,
+            found.batch,
+            is_numbered=True,
+            at_end=found.at_end,
+            identity=found.identity,
+            is_net=is_net,
+        )
         if below is not None and below.is_recount:
             return replace(derived, only=place.uncounted(name), is_recount=True)
         ids = place.unanswered(name) if found.view.is_table else None

@@ -40,14 +40,13 @@ from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.model import (
     NOW,
-    TEMPORAL,
     OVER,
     ROW,
     RUNNING,
     SESSIONS,
+    TEMPORAL,
     WINDOW,
     WINDOWS,
-    AggregateCall,
     Aggregation,
     ExecutionChoices,
     Round,
@@ -64,7 +63,6 @@ from eddyline.operators import (
     WantedMasks,
     times_of,
 )
-
 from eddyline.types import TIMESTAMP
 
 
@@ -86,7 +84,8 @@ class KeptAggregates(OperatorState):
         self._files = files
         self._structures: dict[Form, Structure | OverRows] = {}
         # over tables: structures that have all rows, with the aggregates that were computed of them
-        self._filled: dict[Form, frozenset[AggregateCall]] = {}
+        self._filled: dict[Form, frozenset[object]] = {}
+        self._window_times: dict[Form, str] = {}  # over tables: the column whose windows hold a row
         self._last_now_us: int | None = None  # of the last round that committed
         self._now_us = 0  # of the running round
         self._flow: PlannedFlow  # of the running round
@@ -108,12 +107,15 @@ class KeptAggregates(OperatorState):
             structures[form] = known
             known.build(readers)
         self._structures = structures
+        self._window_times = {
+            form: column for form, readers in forms.items() if (column := readers[0].aggregation.window_time)
+        }
         self._filled = {form: calls for form, calls in self._filled.items() if form in structures}
 
     def _lacks_calls(self, form: Form, readers: Sequence[Reader]) -> bool:
         """Whether readers need aggregates over a table that were not computed when its rows came."""
         known = self._filled.get(form)
-        return known is not None and not all(set(each.calls) <= known for each in readers)
+        return known is not None and not all(_needs(each) <= known for each in readers)
 
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
@@ -147,12 +149,11 @@ class KeptAggregates(OperatorState):
         now_us = round_.now_us if self._last_now_us is None else self._last_now_us
         for form in [form for form in self._structures.keys() - self._filled.keys() if form[0] == name]:
             structure = self._structures[form]
-            for _ in structure.push(found, RoundTime(now_us, None, None)):
+            for _ in structure.push(self._windowed(form, found), RoundTime(now_us, None, None)):
                 pass  # nothing of it is new
             structure.commit()
-            mine = (reader for each in readers for reader in _by_partition(each.reader))
-            calls = (each.calls for each in mine if form_of(each.aggregation) == form)
-            self._filled[form] = frozenset(call for each in calls for call in each)
+            mine = (each.reader for each in readers if form_of(each.aggregation) == form)
+            self._filled[form] = frozenset[object]().union(*map(_needs, mine))
 
     def recounted(self, name: str) -> Iterator[Derived]:
         """The entries of the aggregations of a class as they are before the round."""
@@ -185,7 +186,7 @@ class KeptAggregates(OperatorState):
                 for aggregation, values in structure.push(rows, time):
                     over.setdefault((aggregation.name, values.epoch), []).append(values)
             else:
-                for aggregation, changes in structure.push(rows, time):
+                for aggregation, changes in structure.push(self._windowed(form, rows), time):
                     if changes.columns.num_rows and changes.reason != CLOSED:
                         yield self._changed(aggregation, changes)
         yield from (self._rows_over(each, values, rows) for (each, _), values in over.items())
@@ -193,7 +194,8 @@ class KeptAggregates(OperatorState):
             yield from self._answers(planned)
 
     def _is_concerned(self, readers: Sequence[PlannedAggregation], round_: Round) -> bool:
-        """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries; with now() always."""
+        """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries;
+        in every round if it depends on now()."""
         if any(each.depends_on_time for each in readers):
             return True
         names = self._flow.with_partners(list(round_.n_rows))
@@ -221,6 +223,13 @@ class KeptAggregates(OperatorState):
         made_by = [np.asarray(batch.rows.column(f"{ROW}{k}")) for k in range(stream.n_components)]
         sign = np.sign(batch.sign).astype(np.int8)
         return ClassRows(batch.rows, time_us, np.maximum.reduce(made_by), sign, batch.is_late, epoch)
+
+    def _windowed(self, form: Form, rows: ClassRows) -> ClassRows:
+        """Rows of a table with the time whose windows hold them."""
+        column = self._window_times.get(form)
+        if column is None:
+            return rows
+        return replace(rows, window_us=times_of(rows.columns.column(column).cast(pa.int64()), len(rows)))
 
     def _changed(self, aggregation: Aggregation, changes: EntryChanges) -> Derived:
         """Entries that changed, for the queries that see them and have had an answer before."""
@@ -387,6 +396,11 @@ def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure 
     return Sessions(keys)
 
 
+def _needs(reader: Reader) -> frozenset[object]:
+    """What has to be computed of all rows of a table: aggregates, and which rows pass conditions on now()."""
+    return frozenset((*reader.calls, reader.aggregation.bounds))
+
+
 def _by_partition(reader: Reader) -> Iterator[Reader]:
     """A reader of rows over frames, for each PARTITION BY by itself; others as they are."""
     aggregation = reader.aggregation
@@ -402,8 +416,12 @@ def _by_partition(reader: Reader) -> Iterator[Reader]:
 
 def form_of(aggregation: Aggregation) -> Form:
     """The class of an aggregation, and the kind of structure that has its rows; of OVER, one for each PARTITION BY."""
-    partition = f" by {', '.join(aggregation.keys)}" if aggregation.is_over else ""
-    return aggregation.rows.lower(), f"{aggregation.kind}{partition}"
+    kind = aggregation.kind
+    if aggregation.is_over:
+        kind += f" by {', '.join(aggregation.keys)}"
+    elif aggregation.window_time is not None:
+        kind += f" of {aggregation.window_time}"
+    return aggregation.rows.lower(), kind
 
 
 def identity_columns(aggregation: Aggregation) -> list[str]:

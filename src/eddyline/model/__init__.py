@@ -81,7 +81,6 @@ from eddyline.model.views import (
 )
 
 __all__ = [
-    "NOW",
     "AGE",
     "BEHIND",
     "BY_COST",
@@ -93,6 +92,7 @@ __all__ = [
     "FIRST_ORDINAL",
     "IDENTITY",
     "LAMBDA",
+    "NOW",
     "NO_TIME",
     "OLDER",
     "OVER",

@@ -18,7 +18,9 @@ from eddyline.types import TIMESTAMP
 
 WINDOW = "window"  # the column of a window: STRUCT<start, end>
 WINDOW_TYPE = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
-NOW = "#now"  # a column of entries: now() of the round before for an entry as it was, and of the round as it is
+NOW = (
+    "#now"  # a column of entries: now() of the round before for an entry as it was, and of the round as it is
+)
 OVERFLOW = "#overflow"  # behind the name of an aggregate: whether its value does not fit its type
 
 RUNNING, WINDOWS, SESSIONS, TEMPORAL, OVER = (
