@@ -279,12 +279,12 @@ def test_a_time_that_is_computed_is_a_column_of_the_class() -> None:
     ("having", "deadline", "condition"),
     [
         ("max(ts) < now() - INTERVAL 10 MINUTES", TemporalBound("#max(ts)", None, 10 * MINUTE + 1),
-         "`#max(ts)` < now() - INTERVAL '600' SECONDS"),
+         "`#max(ts)` < `#now` - INTERVAL '600' SECONDS"),
         ("now() - max(ts) > INTERVAL 7 MINUTES", TemporalBound("#max(ts)", None, 7 * MINUTE + 1),
-         "`#max(ts)` < now() - INTERVAL '420' SECONDS"),
-        ("min(ts) <= now()", TemporalBound("#min(ts)", None, 0), "`#min(ts)` <= now()"),
+         "`#max(ts)` < `#now` - INTERVAL '420' SECONDS"),
+        ("min(ts) <= now()", TemporalBound("#min(ts)", None, 0), "`#min(ts)` <= `#now`"),
         ("max(ts) > now() - INTERVAL 1 DAY", TemporalBound("#max(ts)", 1440 * MINUTE),
-         "`#max(ts)` > timestamp_micros(unix_micros(now()) + -86400000000)"),
+         "`#max(ts)` > timestamp_micros(unix_micros(`#now`) + -86400000000)"),
     ],
 )  # fmt: skip
 def test_now_in_having_has_a_deadline_and_is_compared_with_a_column(

@@ -15,8 +15,9 @@ import pyarrow as pa
 from eddyline.aggregates.absence import Absences, instants_of
 from eddyline.aggregates.calendar import distances_of
 from eddyline.aggregates.changes import Places, answer, side
+from eddyline.aggregates.entries import TABLE_EPOCH
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
-from eddyline.aggregates.running import FOR_EVER, TABLE_EPOCH, RunningGroups
+from eddyline.aggregates.running import FOR_EVER, RunningGroups
 from eddyline.aggregates.structure import Reader, RoundTime
 from eddyline.model import NO_TIME, Aggregation
 
