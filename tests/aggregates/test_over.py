@@ -122,3 +122,17 @@ def test_calls_that_come_later_begin_with_their_queries(kind, is_restarted):
         life.round(6)
     life.close_epoch()
     life.round(9)
+
+
+def test_a_restart_right_after_the_oldest_queries_left_keeps_winners():
+    life = OverLife(9, tuple(UNBOUNDED[-10:]), lateness=1, keys=1)
+    life.round(6)
+    life.open_epoch()
+    life.round(8)
+    life.epochs.remove(life.epochs[0])
+    life.build()
+    life.restart(from_whole=False)
+    for _ in range(3):
+        life.time += 10
+        life.round(5)
+        life.restart(from_whole=False)

@@ -282,11 +282,10 @@ class OverRows:
             return
         self._keys = Keys(keys)
         batch = np.repeat(np.arange(len(saved)), [each.num_rows for each in saved])
-        self._state(self._keys).load(lines, batch)
+        self._state(self._keys).load(lines, batch, self._epochs[0])
         self._rank_all()
         for keys in self._tables:
             keys.commit()
-        self._drop_unseen()
         self._unsaved = Unsaved()
 
     def _state(self, keys: Keys) -> State:

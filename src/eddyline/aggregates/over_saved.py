@@ -85,14 +85,14 @@ class State:
 
     # ------------------------------------------------------------------------------------------- and back
 
-    def load(self, saved: pa.Table, batch: Ints) -> None:
-        """Put in what was saved, given which batch each line was in; there is nothing yet."""
+    def load(self, saved: pa.Table, batch: Ints, oldest: int) -> None:
+        """Put in what was saved and queries from the oldest epoch on see, given the batch of each line; there is nothing yet."""
         arrival = _ints(saved, _ARRIVAL, NO_TIME)
         is_row = np.asarray(saved.column(_ARRIVAL).is_valid())
         rows = np.flatnonzero(is_row)
         rows = rows[_is_last(arrival[rows])]
         is_gone = np.asarray(saved.column(GONE).combine_chunks())
-        rows = rows[~is_gone[rows]]
+        rows = rows[~is_gone[rows] & (_ints(saved, _EPOCH)[rows] >= oldest)]
         self._load_rows(saved.take(pa.array(rows)))
         folds = np.flatnonzero(~is_row)
         if len(folds) and self.folds is not None:
