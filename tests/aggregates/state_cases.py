@@ -135,7 +135,8 @@ def assert_values(
             assert not is_overflow or value is None
 
 
-def assert_value(of: AggregateCall, value: Any, rows: Sequence[Row], ever: Sequence[Row]) -> None:
+def assert_value(of: AggregateCall, value: Any, rows: Sequence[Row], ever: Sequence[Row] = ()) -> None:
+    ever = ever or rows
     expected = aggregate(of, rows)
     if not is_expected(of, value, expected, ever):
         pytest.fail(f"{of.name}: {value} instead of {expected} over {[row.values for row in rows]}")

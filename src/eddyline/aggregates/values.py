@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline import types
 from eddyline.aggregates.accumulators import decimal_limbs, decimals, doubles, grown, integers, masked
@@ -60,7 +61,9 @@ def values_of_words(words: Ints, t: pa.DataType) -> pa.Array:
 
 
 def ranks(column: pa.Array) -> Ints:
-    """Texts or bytes that are not NULL as integers in their order: texts by code point, which is the order of their bytes."""
+    """Texts, bytes or decimals that are not NULL as integers in their order: texts by code point, as their bytes are."""
+    if types.is_decimal(column.type):
+        return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
     encoded = column.cast(types.BINARY).dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
     rank[ascending(*offsets_and_data(encoded.dictionary))] = np.arange(len(rank))

@@ -17,7 +17,7 @@ from typing import Any
 from eddyline.durations import DAY_US
 from eddyline.errors import Span, UnsupportedError
 from eddyline.expressions import FLIPPED, call, fold
-from eddyline.model import Call, Expression, Literal, TemporalBound
+from eddyline.model import NOW, Call, Column, Expression, Literal, TemporalBound
 from eddyline.sql.subqueries import condition_parts
 from eddyline.types import BIGINT, INTERVAL, MONTHS, TIMESTAMP, type_name
 
@@ -67,7 +67,16 @@ def _shift_of(e: Call) -> int | None:
 
 def asks_for_time(e: Expression | None) -> bool:
     """Whether now() or the like is in it."""
-    return e is not None and any(isinstance(n, Call) and n.function in _CLOCKS for n in e.walk())
+    return e is not None and any(_is_clock(n) for n in e.walk())
+
+
+def _is_clock(e: Expression) -> bool:
+    return _is_now(e) or (isinstance(e, Call) and e.function in _CLOCKS)
+
+
+def _is_now(e: Expression) -> bool:
+    """now(), or the column that it is in HAVING."""
+    return e.name == NOW if isinstance(e, Column) else isinstance(e, Call) and e.function == "now"
 
 
 def split_where(where: Expression | None) -> tuple[list[Expression], list[TimeComparison]]:
@@ -114,7 +123,7 @@ class _Sum:
         """Add a side of the comparison, or a part of one."""
         if isinstance(e, Literal) and e.type == INTERVAL and e.value is not None:
             self.shift_us += sign * _us(e.value)
-        elif isinstance(e, Call) and e.function == "now":
+        elif _is_now(e):
             self._n_now += sign
         elif isinstance(e, Call) and (shift_us := _shift_of(e)) is not None:
             self._n_now += sign
