@@ -50,6 +50,7 @@ from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import KeyedTable
 from eddyline.model import (
     DEFAULT_CHOICES,
+    Aggregation,
     ExecutionChoices,
     QueryState,
     Role,
@@ -349,6 +350,10 @@ class DriverFlow:
     def next_deadline(self) -> int | None:
         """The first time at which time alone may change an aggregate; between rounds."""
         return self._aggregates.next_deadline()
+
+    def aggregates_of(self, aggregation: Aggregation) -> dict[str, Any] | None:
+        """Numbers of what is kept for an aggregation; None if no query that reads it runs."""
+        return self._aggregates.facts(aggregation)
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""

@@ -343,6 +343,14 @@ class KeptAggregates(OperatorState):
         found = (structure.next_deadline() for structure in entries)
         return min((at for at in found if at is not None), default=None)
 
+    def facts(self, aggregation: Aggregation) -> dict[str, Any] | None:
+        """Numbers for explain: groups, bytes, the next deadline."""
+        structure = self._structures.get(form_of(aggregation))
+        if structure is None:
+            return None
+        deadline = None if isinstance(structure, OverRows) else structure.next_deadline()
+        return {**structure.snapshot(), "bytes": structure.nbytes, "deadline_us": deadline}
+
     def snapshot(self) -> dict[str, Any]:
         return {
             f"{name} ({kind})": structure.snapshot() for (name, kind), structure in self._structures.items()
