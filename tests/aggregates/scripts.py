@@ -152,11 +152,13 @@ def _micros(time: str) -> int:
     return (datetime.datetime.fromisoformat(time) - EPOCH) // MICROSECOND
 
 
-def script_differences(case: Case, make_engine: Callable[..., eddyline.Engine] = eddyline.open) -> list[str]:
+def script_differences(case: Case, run: ScriptRun | None = None) -> list[str]:
     """Where an engine does not tell what a case expects."""
-    run = ScriptRun(case, make_engine)
-    with run.engine:
+    run = run or ScriptRun(case)
+    try:
         found = run.run()
+    finally:
+        run.engine.close()
     found_late = deadline_differences(case, found["deadlines"])
     return [*differences(case, found), *found_late]
 
