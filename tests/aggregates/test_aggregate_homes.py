@@ -10,6 +10,7 @@ import pytest
 
 import eddyline
 from tests.aggregates.scripts import VECTORS, Case, ScriptRun, is_built, script_differences
+from tests.on_workers import through_tasks
 
 pytestmark = pytest.mark.vectors
 
@@ -54,3 +55,12 @@ def test_a_home_that_is_opened_again_after_every_step_tells_the_same(case, tmp_p
 @pytest.mark.parametrize("case", RANDOM, ids=lambda case: case["name"])
 def test_random_scripts_with_restarts_tell_the_same(case, tmp_path):
     assert differences_after_restarts(case, tmp_path / "home") == []
+
+
+@pytest.mark.parametrize("case", NAMED, ids=lambda case: case["name"])
+def test_rows_that_tasks_find_are_aggregated_to_the_same(case, tmp_path):
+    run = ScriptRun(
+        case,
+        lambda **options: through_tasks(eddyline.open(tmp_path / "home", **options), keeps_numbers=False),
+    )
+    assert script_differences(case, run=run) == []
