@@ -59,7 +59,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
 
 
 def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeypatch):
-    seconds = iter([1.8, 13.0, 40.0])
+    seconds = iter([1.8, 30.0, 60.0])
     monkeypatch.setattr(warm.time, "perf_counter", lambda: next(seconds))
     monkeypatch.setattr(warm, "_n_cores", lambda: 1)
     said = []
@@ -75,9 +75,9 @@ def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeyp
     assert said[0].left_s == pytest.approx(2 * work_s)
     assert (said[1].n_done, said[1].left_s) == (
         1 + len(warm._HERE),
-        pytest.approx(13.0 / here_s * sum(warm._BESIDE.values()), abs=0.1),
+        pytest.approx(30.0 / here_s * sum(warm._BESIDE.values()), abs=0.1),
     )
-    assert str(said[2]) == "compiled its inner loops in 40 s; they are kept for the next start"
+    assert str(said[2]) == "compiled its inner loops in 60 s; they are kept for the next start"
 
 
 def test_a_warmed_up_engine_compiles_nothing_more():
