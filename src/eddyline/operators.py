@@ -134,6 +134,7 @@ class Derived:
     phase: int = 0  # 1: what the end of the round decided, after all of its rows
     versions: Numbers | None = None  # by row, the smallest version of its components; None: all see it
     only: QueryIds | None = None  # the queries it is meant for; None: all
+    among: QueryIds | None = None  # those that see it at their age, ascending; None: all
     without: QueryIds | None = None  # queries it is not meant for, since they get an answer instead
     preimages: Numbers | None = None  # of a table: rows that leave, each before the one that takes its place
     arrived: ArrivedRows | None = (
@@ -149,6 +150,7 @@ class Derived:
     is_unchanged: bool = False  # only what they are made of is another row now: nothing of it is a result
     is_filtered: bool = False  # its queries have had the rows, which are for operators alone
     identity: Identity | None = None  # of a table
+    is_net: bool = False  # what a query sees unchanged is not told, nor an error again that it had before
 
     @property
     def origin(self) -> str:
@@ -210,7 +212,9 @@ class PossiblePartners:
 class Operator(Protocol):
     """One operator in one place. The place lets it begin a round, and commits it or rolls it back."""
 
-    level: int  # of joins: once it has derived its rows, those that so many joins above each other make are there
+    # once it has derived its rows, those that so many joins and aggregations above each other make are there
+    level: int
+    order: tuple[int, int]  # operators are called in this order: by level, then by kind
 
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         """The inputs that read a relation."""
@@ -248,6 +252,7 @@ class StatelessOperator:
     """The obvious answers, for operators that need no more than `push`."""
 
     level = 0
+    order = (0, 0)
 
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         return ()

@@ -84,7 +84,7 @@ HERE = [
     (1, 'eddyline query add --set cooldwn=1 "SELECT sym FROM trades"', "there is no property cooldwn\n"
         "hint: Did you mean cooldown?\n"),
     (1, 'eddyline query add "SELECT sym FRM trades"', "FRM was not expected here\n  SELECT sym FRM trades\n             ^^^"),
-    (1, 'eddyline query add "SELECT sum(qty) AS n FROM trades"', "aggregates are not built in this version\n"),
+    (1, 'eddyline query add "SELECT mode(qty) AS n FROM trades"', "the aggregate mode is not built in this version\n"),
     (1, 'eddyline query add ""', "the text is empty\n"),
     (1, "eddyline query show chep", "there is no query chep\nhint: Did you mean cheap?\n"),
     (1, "eddyline query drop cheap nope", "there is no query nope\n"),

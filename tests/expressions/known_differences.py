@@ -78,6 +78,7 @@ KNOWN: list[tuple[str, str]] = [
 
 # Functions Spark cannot be asked about, and what stands in for it.
 NOT_JUDGED: dict[str, str] = {
+    "checked": "No text can call it; tests/aggregates/test_aggregate_values.py tries it.",
     "json_path": "payload:field is not in Spark's grammar; get_json_object, which is the same look-up, is judged.",
     "not in": "The reader makes it of NOT and IN, which are judged; tests/filters/test_in_of_expressions.py tries it.",
 }

@@ -41,7 +41,7 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
     results, *reports = printed.splitlines()
     assert results == "[{'a': 2}]"
     first, *between, last = ([float(value) for value in line.split()] for line in reports)
-    assert (first[:2], last[:2], last[3]) == ([1, 9], [9, 9], 0)
+    assert (first[:2], last[:2], last[3]) == ([1, warm._N_PARTS], [warm._N_PARTS, warm._N_PARTS], 0)
     assert [line[0] for line in between] == sorted(line[0] for line in between)
     assert all(line[3] > 0 for line in (first, *between))
     lines = said.splitlines()
@@ -52,13 +52,14 @@ def test_the_first_process_on_a_machine_says_how_far_compiling_is_and_the_second
     )
     for line in lines[1:-1]:
         assert re.fullmatch(
-            r"eddyline: compiled \d of 9 parts of its inner loops in \d+ s; about \d+ s to go …", line
+            rf"eddyline: compiled \d+ of {warm._N_PARTS} parts of its inner loops in \d+ s; about \d+ s to go …",
+            line,
         )
     assert pushed(str(tmp_path)) == ("[{'a': 2}]", "")
 
 
 def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeypatch):
-    seconds = iter([1.8, 13.0, 40.0])
+    seconds = iter([1.8, 30.0, 60.0])
     monkeypatch.setattr(warm.time, "perf_counter", lambda: next(seconds))
     monkeypatch.setattr(warm, "_n_cores", lambda: 1)
     said = []
@@ -70,9 +71,13 @@ def test_what_is_left_to_compile_is_judged_by_what_the_parts_so_far_took(monkeyp
         reports.done(module)
     reports.say()
     work_s = sum(warm._HERE.values()) + sum(warm._BESIDE.values())
+    here_s = warm._PROBE_S + sum(warm._HERE.values())
     assert said[0].left_s == pytest.approx(2 * work_s)
-    assert (said[1].n_done, said[1].left_s) == (4, pytest.approx(13.0 / 8.7 * 9.2, abs=0.1))
-    assert str(said[2]) == "compiled its inner loops in 40 s; they are kept for the next start"
+    assert (said[1].n_done, said[1].left_s) == (
+        1 + len(warm._HERE),
+        pytest.approx(30.0 / here_s * sum(warm._BESIDE.values()), abs=0.1),
+    )
+    assert str(said[2]) == "compiled its inner loops in 60 s; they are kept for the next start"
 
 
 def test_a_warmed_up_engine_compiles_nothing_more():

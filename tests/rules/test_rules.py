@@ -121,7 +121,7 @@ def test_rules_with_a_mistake_change_nothing(rules, engine):
     [
         (b"SELECT '\xff'", "x.sql:1:1: the file is not UTF-8"),
         (b"CREATE TABLE trades (sym INT)", "x.sql:1:1: stream trades already exists"),
-        (b"CREATE VIEW v AS SELECT sum(qty) AS n FROM trades", "x.sql:1:25: aggregates are not built in this version"),
+        (b"CREATE VIEW v AS SELECT mode(qty) AS n FROM trades", "x.sql:1:25: the aggregate mode is not built in this version"),
         (b"CREATE VIEW v TBLPROPERTIES (within = '1 minute') AS SELECT * FROM trades", "property within is not built"),
         (b"CREATE VIEW v TBLPROPERTIES (per = 'x') AS SELECT * FROM trades", "property per names x, which is not a column"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 import eddyline
 from eddyline import types
-from eddyline.model import Call, Column, Expression, Input, Literal, Over, Stream, UserCall, Window
+from eddyline.model import Call, Column, Expression, Frame, Input, Literal, Stream, UserCall, Window
 from eddyline.sql import Shapes, StreamTable, render
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.parse import parse_query
@@ -31,7 +31,11 @@ SCHEMA = pa.schema(
         ("tags", pa.map_(pa.string(), pa.int32())),
     ]
 )
-TRADES = Stream("trades", pa.schema([("sym", pa.string()), ("price", pa.float64()), ("ts", types.TIMESTAMP)]))
+TRADES = Stream(
+    "trades",
+    pa.schema([("sym", pa.string()), ("price", pa.float64()), ("ts", types.TIMESTAMP)]),
+    time="ts",
+)
 NEWS = Stream("news", pa.schema([("sym", pa.string()), ("head", pa.string()), ("ts", types.TIMESTAMP)]))
 
 
@@ -306,9 +310,10 @@ def test_groups_and_conditions_on_them_bind() -> None:
     found = shape(
         "SELECT sym, max(price) AS high FROM trades GROUP BY sym HAVING high > 10 AND count(*) >= 3"
     )
-    assert [render(e) for e in found.group_by] == ["sym"]
-    assert found.having is not None
-    assert render(found.having, [10.0, 3]) == "max(price) > 10.0 AND count(*) >= 3"
+    assert found.aggregating is not None
+    assert [each.name for each in found.aggregating.calls] == ["#count()", "#max(price)"]
+    conditions = [render(clause.atoms[0].condition, [10.0, 3]) for clause in found.condition.clauses]
+    assert conditions == ["`#max(price)` > 10.0", "`#count()` >= 3"]
 
 
 def test_aggregates_have_sparks_types() -> None:
@@ -321,10 +326,9 @@ def test_windows_bind_with_their_frame_in_microseconds() -> None:
         "SELECT sym, count(*) OVER (PARTITION BY sym ORDER BY ts RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW)"
         " AS n FROM trades QUALIFY n >= 5"
     )
-    over = found.projection[1].expression
-    assert isinstance(over, Over)
-    assert over.frame == "RANGE BETWEEN 600000000 PRECEDING AND CURRENT ROW"
-    assert found.qualify is not None
+    assert found.aggregating is not None
+    assert found.aggregating.calls[0].frame == Frame("range", 600_000_000)
+    assert len(found.condition.clauses) == 1
 
 
 def test_from_stream_is_the_stream() -> None:

@@ -269,31 +269,9 @@ def shape(text: str) -> Shape:
     ("text", "problem", "part"),
     [
         (
-            "SELECT t.sym FROM trades t JOIN recent(news, 5) n ON t.sym = n.sym GROUP BY t.sym",
-            "groups (GROUP BY) are not built in this version",
-            "t.sym",
-        ),
-        (
             "SELECT sym FROM recent(trades, 10)",
             "windows (recent) are not built in this version",
             "recent(trades, 10)",
-        ),
-        ("SELECT count(*) AS n FROM trades", "aggregates are not built in this version", "count(*)"),
-        ("SELECT sym FROM trades GROUP BY sym", "groups (GROUP BY) are not built in this version", "sym"),
-        (
-            "SELECT count(*) AS n FROM trades HAVING n > 1",
-            "conditions on groups (HAVING) are not built in this version",
-            "n > 1",
-        ),
-        (
-            "SELECT sum(price) OVER (ORDER BY ts) AS s FROM trades",
-            "window functions (OVER) are not built in this version",
-            "sum(price) OVER (ORDER BY ts)",
-        ),
-        (
-            "SELECT sym, sum(price) OVER (ORDER BY ts) AS s FROM trades QUALIFY s > 1",
-            "window conditions (QUALIFY) are not built in this version",
-            "s > 1",
         ),
     ],
 )
@@ -323,7 +301,6 @@ def test_keyed_streams_and_joins_are_not_refused() -> None:
 @pytest.mark.parametrize(
     ("word", "value"),
     [
-        ("emit", "final"),
         ("within", "1 s"),
         ("since", "now"),
         ("memory", "64 MB"),
@@ -334,7 +311,7 @@ def test_delivery_properties_are_read_and_refused(word: str, value: str) -> None
         refuse_unbuilt(properties=properties({word: value}))
     assert refused.value.problem == f"property {word} is not built in this version"
     assert refused.value.hint == (
-        "Built are owner, enabled, per, cooldown, for, resolve, deliver, message, severity."
+        "Built are owner, enabled, per, cooldown, for, resolve, emit, keep, deliver, message, severity."
     )
 
 

@@ -100,8 +100,10 @@ def outline(node: Node | None) -> str:
             return f"(element {outline(operand)} {outline(index)})"
         case Path(operand, path):
             return f"(path {outline(operand)} {path})"
-        case CallNode(name, arguments, is_distinct):
-            return f"{name}({'distinct ' if is_distinct else ''}{outlines(arguments)})"
+        case CallNode(name, arguments, is_distinct, condition, nulls):
+            where = "" if condition is None else f" where {outline(condition)}"
+            behind = where + (f" {nulls.lower()} nulls" if nulls else "")
+            return f"{name}({'distinct ' if is_distinct else ''}{outlines(arguments)}){behind}"
         case FrameBound(amount, direction):
             return f"{outline(amount)} {direction}"
         case OverNode(function, partition_by, order_by, unit, frame):
@@ -243,6 +245,15 @@ def refusal(text: str) -> EddylineError:
         ("F(a, b = 1, c AND d)", "F(a (= b #0) (and c d))"),
         ("count(*)", "count(*)"),
         ("count(DISTINCT a, b)", "count(distinct a b)"),
+        ("count(*) FILTER (WHERE a > 1)", "count(*) where (> a #0)"),
+        ("last(a) FILTER (WHERE b) IGNORE NULLS", "last(a) where b ignore nulls"),
+        ("first(a) RESPECT NULLS OVER (ORDER BY t)", "(over first(a) respect nulls [] [t])"),
+        (
+            "count(*) FILTER (WHERE a IN (1, 2)) OVER (ORDER BY t) > 3",
+            "(> (over count(*) where (in a [#0]) [] [t]) #1)",
+        ),
+        ("f(window(ts, '5 minutes').start)", "f((field window(ts #0) start))"),
+        ("a > window.end", "(> a window.end)"),
         ("`my function`(1)", "my function(#0)"),
         ("current_date", "current_date()"),
         ("CURRENT_TIMESTAMP() - x", "(- CURRENT_TIMESTAMP() x)"),
@@ -691,8 +702,6 @@ def test_a_misspelt_word_is_recognised(text: str, problem: str, part: str, hint:
         ("SELECT * REPLACE (a AS b) FROM t", "* REPLACE", "REPLACE"),
         ("SELECT a FROM t WHERE (a, b) = (1, 2)", "a row of several values", ","),
         ("SELECT f(a => 1) FROM t", "a named argument", "=>"),
-        ("SELECT sum(a) FILTER (WHERE b) FROM t", "FILTER after a function", "FILTER"),
-        ("SELECT first(a) IGNORE NULLS FROM t", "IGNORE after a function", "IGNORE"),
         ("SELECT sum(a) OVER w FROM t", "a named window", "w"),
         ("SELECT sum(a) OVER (w) FROM t", "a named window", "w"),
         ("SELECT sum(a) OVER (ORDER BY b DESC) FROM t", "ORDER BY … DESC", "DESC"),

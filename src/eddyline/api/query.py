@@ -287,7 +287,7 @@ def _branch_warnings(rounds: RoundEngine, who: str, shape: Shape, constants: Seq
     for never in shape.condition.never:
         if frame.array(evaluate(never, frame))[0].as_py() is True:
             return [f"{who} can never match: its conditions contradict each other"]
-    if not shape.condition.clauses and shape.join is None:
+    if not shape.condition.clauses and shape.join is None and shape.aggregating is None:
         return [f"{who} matches every row"]
     with rounds.lock:
         return list(output_warnings(rounds, shape, constants))

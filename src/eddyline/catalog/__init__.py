@@ -47,7 +47,7 @@ from eddyline.catalog.stored_queries import StoredQuery
 from eddyline.catalog.streams import evolved_stream
 from eddyline.catalog.suspensions import suspend, suspend_callers, suspend_queries
 from eddyline.catalog.versions import RemovedVersions, RetainedRange, VersionLog
-from eddyline.catalog.view_relations import in_order, view_relation, watermark_us
+from eddyline.catalog.view_relations import aggregation_stream, in_order, view_relation, watermark_us
 from eddyline.catalog.views import ReadableRelations, owners_and_names, relation_name
 from eddyline.documents import AlertCounts
 
@@ -83,6 +83,7 @@ __all__ = [
     "StoredQuery",
     "VersionLog",
     "Withheld",
+    "aggregation_stream",
     "codec",
     "copy_catalog",
     "evolved_stream",

@@ -407,7 +407,6 @@ class Catalog:
         key = stream.lower()
         plan = self.plans.find(key)
         if plan is None:
-            joined = self.plans.signature(key)
-            name = self.relations.get(stream).name if joined is None else joined.name
+            name = self.plans.derived_name(key) or self.relations.get(stream).name
             plan = self.plans.build(key, name, self.version)
         return plan

@@ -5,8 +5,6 @@ The format is part of the home's format version: a change of a node here needs a
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from eddyline.catalog.aggregation_codec import aggregating_from, aggregating_to
+from eddyline.catalog.value_codec import natural_value
+from eddyline.catalog.value_codec import type_from as type_from
+from eddyline.catalog.value_codec import value_from as value_from
+from eddyline.catalog.value_codec import value_to as value_to
 from eddyline.errors import Span
 from eddyline.model import (
     Atom,
@@ -44,18 +47,7 @@ from eddyline.model import (
     pattern_atom,
 )
 from eddyline.nesting import deep
-from eddyline.types import DATE, INTERVAL, MONTHS, TIMESTAMP, TIMESTAMP_NTZ, is_decimal, parse_type, type_name
-
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
-_COUNTED = (
-    DATE,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    INTERVAL,
-)  # kept as days or microseconds: Python's own end at the year 9999
-_NAMED = {type_name(INTERVAL): INTERVAL, type_name(MONTHS): MONTHS}
-
+from eddyline.types import type_name
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _FROM_JSON = json.JSONDecoder()
@@ -64,63 +56,6 @@ _FROM_JSON = json.JSONDecoder()
 @deep
 def dump(value: Any) -> str:
     return _JSON.encode(value)
-
-
-# --------------------------------------------------------------------------------------------- types and values
-
-
-def type_from(name: str) -> pa.DataType:
-    return _NAMED.get(name) or parse_type(name)
-
-
-def value_to(value: Any, t: pa.DataType) -> Any:
-    """A constant as JSON has it: exact, whatever the type."""
-    if value is None:
-        return None
-    if isinstance(value, pa.Scalar):
-        value = value.value if t in _COUNTED else value.as_py()
-    if value is None:
-        return None
-    if pa.types.is_list(t):
-        return [value_to(item, t.value_type) for item in value]
-    if pa.types.is_floating(t):
-        return float(value).hex()
-    if is_decimal(t):
-        return str(value)
-    if pa.types.is_binary(t):
-        return value.hex()
-    if t == DATE:
-        return value if isinstance(value, int) else value.toordinal() - _EPOCH.toordinal()
-    if t in (TIMESTAMP, TIMESTAMP_NTZ):
-        return value if isinstance(value, int) else (_naive(value) - _EPOCH) // _MICROSECOND
-    if t == INTERVAL:
-        return value if isinstance(value, int) else value // _MICROSECOND
-    if t == MONTHS:
-        return list(value)
-    return value
-
-
-def value_from(stored: Any, t: pa.DataType) -> Any:
-    """The inverse of `value_to`: a value `pa.scalar(value, t)` accepts."""
-    if stored is None:
-        return None
-    if pa.types.is_list(t):
-        return tuple(value_from(item, t.value_type) for item in stored)
-    if pa.types.is_floating(t):
-        return float.fromhex(stored)
-    if is_decimal(t):
-        return decimal.Decimal(stored)
-    if pa.types.is_binary(t):
-        return bytes.fromhex(stored)
-    if t in _COUNTED:
-        return stored  # Arrow takes days and microseconds as numbers
-    if t == MONTHS:
-        return pa.MonthDayNano(stored)
-    return stored
-
-
-def _naive(value: datetime.datetime) -> datetime.datetime:
-    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 # --------------------------------------------------------------------------------------------- expressions
@@ -149,7 +84,7 @@ def expression_to(expression: Expression, *, spans: bool = True) -> list[Any]:
 def expression_from(stored: list[Any]) -> Expression:
     kind, t, span = stored[0], type_from(stored[1]), _span_from(stored[2])
     if kind == "literal":
-        return Literal(t, _natural(value_from(stored[3], t), t), span=span)
+        return Literal(t, natural_value(value_from(stored[3], t), t), span=span)
     if kind == "column":
         return Column(t, stored[3], stored[4], span=span)
     if kind == "slot":
@@ -161,16 +96,6 @@ def expression_from(stored: list[Any]) -> Expression:
         return UserCall(t, name, _all_from(arguments), version, is_deterministic, occurrence, span=span)
     assert kind == "call", kind
     return Call(t, stored[3], _all_from(stored[4]), span=span)
-
-
-def _natural(value: Any, t: pa.DataType) -> Any:
-    """The value as the binder has it: dates and times as Python's, unless they are beyond those."""
-    if t not in _COUNTED:
-        return value
-    try:
-        return pa.scalar(value, t).as_py()
-    except (ValueError, OverflowError):
-        return value
 
 
 def _all_to(expressions: tuple[Expression, ...], spans: bool) -> list[Any]:
@@ -217,11 +142,12 @@ def _shape_body(shape: Shape, *, spans: bool) -> dict[str, Any]:
         "clauses": _clauses_to(shape.condition, spans),
         "never": _all_to(shape.condition.never, spans),
         "slots": [[slot.index, type_name(slot.type), slot.name, slot.is_list] for slot in shape.slots],
-        "group_by": _all_to(shape.group_by, spans),
-        "having": _optional_to(shape.having, spans),
-        "qualify": _optional_to(shape.qualify, spans),
+        "group_by": [],
+        "having": None,
+        "qualify": None,
         "functions": [list(function) for function in shape.functions],
         **({} if shape.join is None else {"join": _join_to(shape.join, spans)}),
+        **({} if shape.aggregating is None else {"aggregating": aggregating_to(shape.aggregating)}),
         **({"distinct": True} if shape.is_distinct else {}),
         **({"one_set": True} if shape.is_one_set else {}),
         **(
@@ -249,11 +175,9 @@ def _shape_of(s: dict[str, Any]) -> Shape:
         projection=tuple(ProjectedColumn(name, expression_from(e)) for name, e in s["projection"]),
         condition=_condition_from(s["clauses"], s["never"]),
         slots=tuple(SlotInfo(index, type_from(t), name, is_list) for index, t, name, is_list in s["slots"]),
-        group_by=_all_from(s["group_by"]),
-        having=_optional_from(s["having"]),
-        qualify=_optional_from(s["qualify"]),
         functions=tuple((name, version) for name, version in s["functions"]),
         join=_join_from(s["join"]) if "join" in s else None,
+        aggregating=aggregating_from(s["aggregating"]) if "aggregating" in s else None,
         is_distinct=s.get("distinct", False),
         is_one_set=s.get("one_set", False),
         branches=tuple(replace(_shape_of(each), branch=k) for k, each in enumerate(s.get("branches", ()), 1)),

@@ -32,7 +32,7 @@ def is_same_shape(a: Shape, b: Shape) -> bool:
         and a.slots == b.slots
         and a.projection == b.projection
         and a.functions == b.functions
-        and (a.group_by, a.having, a.qualify) == (b.group_by, b.having, b.qualify)
+        and a.aggregating == b.aggregating
         and len(a.branches) == len(b.branches)
         and all(map(is_same_shape, a.branches, b.branches))
     )

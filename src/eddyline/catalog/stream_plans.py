@@ -19,6 +19,7 @@ from eddyline.catalog.families import QueryFamily
 from eddyline.model import (
     FIRST_BODY,
     FIRST_BRANCH,
+    Aggregation,
     PlanChanges,
     Segment,
     Shape,
@@ -53,6 +54,7 @@ class StreamPlans:
         self._branch_ids: dict[Shape, dict[int, int]] = {}  # by branch: the ids it has for queries
         self._next_branch = FIRST_BRANCH
         self._signatures: dict[str, Signature] = {}  # of the active joins, by the stream of their rows
+        self._aggregations: dict[str, Aggregation] = {}  # the active ones, by the relation they make
         self._plans: dict[str, StreamPlan] = {}
         self._changes: dict[str, PlanChanges] = {}  # by stream
         self._unplanned = PlanChanges()  # of queries that are not active, which no plan shows
@@ -135,9 +137,14 @@ class StreamPlans:
         """What the active joins have in common, each once."""
         return tuple(self._signatures.values())
 
-    def signature(self, key: str) -> Signature | None:
-        """The signature whose rows are this stream, or None."""
-        return self._signatures.get(key)
+    def aggregations(self) -> tuple[Aggregation, ...]:
+        """Those that active queries read, each once."""
+        return tuple(self._aggregations.values())
+
+    def derived_name(self, key: str) -> str | None:
+        """The name of a relation that an operator makes, as it is spelled; None: it is no such relation."""
+        found = self._signatures.get(key) or self._aggregations.get(key)
+        return None if found is None else found.name
 
     def family(self, shape: Shape) -> QueryFamily:
         """The queries of a shape; a new family if there is none."""
@@ -155,6 +162,8 @@ class StreamPlans:
         for branch in shape.all_branches:
             if branch.join is not None:
                 self._signatures.setdefault(branch.stream.lower(), branch.join.signature)
+            if branch.aggregating is not None:
+                self._aggregations.setdefault(branch.stream.lower(), branch.aggregating.aggregation)
         for name in map(str.lower, shape.relations):
             self.is_read_anew |= name not in self.reads
             self.reads.setdefault(name, {})[shape] = None
@@ -173,6 +182,7 @@ class StreamPlans:
             key = branch.stream.lower()
             if not any(known.get(key) for known in (self.shapes_of, self._bodies, self._branches)):
                 self._signatures.pop(key, None)
+                self._aggregations.pop(key, None)
 
     def add_body(
         self, shape: Shape, body_id: int, constants: Sequence[object], first_version: int, version: int

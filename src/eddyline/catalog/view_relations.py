@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from eddyline.model import TABLE_VIEW, VIEW, Column, Input, Shape, Stream, ViewFeed, ViewRelation
+import pyarrow as pa
+
+from eddyline.model import (
+    NOW,
+    OVERFLOW,
+    TABLE_VIEW,
+    VIEW,
+    WINDOW,
+    WINDOW_TYPE,
+    Aggregating,
+    Column,
+    Input,
+    Shape,
+    Stream,
+    TimeWindow,
+    ViewFeed,
+    ViewRelation,
+)
 from eddyline.time_properties import TIME_PROPERTIES
+from eddyline.types import TIMESTAMP
 
 
 def view_relation(
@@ -23,7 +41,15 @@ def view_relation(
         view = view_relation(entry.stream, 0, entry.view.shape, input_of)
         return view.stream, view.is_table
 
-    inputs = [[input_at(entry) for entry in branch.inputs] for branch in branches]
+    def inputs_of(branch: Shape) -> list[tuple[Stream, bool]]:
+        found = [input_at(entry) for entry in branch.inputs]
+        if branch.aggregating is None:
+            return found
+        return [
+            (aggregation_stream(branch.aggregating, found[0][0]), branch.aggregating.aggregation.is_table)
+        ]
+
+    inputs = [inputs_of(branch) for branch in branches]
     time, properties, bounds = _union_time(branches, [[stream for stream, _ in each] for each in inputs])
     is_table = all(_is_table(branch, each) for branch, each in zip(branches, inputs, strict=True))
     n_components = max(sum(stream.n_components for stream, _ in each) for each in inputs)
@@ -34,11 +60,39 @@ def view_relation(
         source=TABLE_VIEW if is_table else VIEW,
         properties=properties,
         n_components=n_components + (len(branches) > 1),
-        is_volatile=any(branch.is_volatile for branch in branches)
+        # what now() decides of groups is told when it changes
+        is_volatile=any(branch.is_volatile for branch in branches if branch.aggregating is None)
         or any(stream.is_volatile for each in inputs for stream, _ in each),
+        is_windowed=any(stream.is_windowed for each in inputs for stream, _ in each),
     )
     feeds = tuple(ViewFeed(0, query_id, branch) for branch in branches)
     return ViewRelation(stream, feeds, is_table, bounds)
+
+
+def aggregation_stream(aggregating: Aggregating, rows: Stream) -> Stream:
+    """The relation of an aggregation with the aggregates that one query needs; `rows` is that of its class.
+
+    Rows of OVER have the time of the rows that they are; a window that is told when it closes has the end of the window.
+    """
+    aggregation = aggregating.aggregation
+    fields = [*rows.schema] if aggregation.is_over else [rows.schema.field(name) for name in aggregation.keys]
+    if aggregation.window is not None:
+        fields.append(pa.field(WINDOW, WINDOW_TYPE))
+    for found in aggregating.calls:
+        fields.append(pa.field(found.name, found.type))
+        fields += [pa.field(found.name + OVERFLOW, pa.bool_())] if found.can_overflow else []
+    fields += [pa.field(NOW, TIMESTAMP)] if aggregating.deadlines else []
+    is_final = aggregation.is_final and isinstance(aggregation.window, TimeWindow)
+    return Stream(
+        aggregation.name,
+        pa.schema(fields),
+        time=rows.time if aggregation.is_over else WINDOW if is_final and rows.time is not None else None,
+        source=TABLE_VIEW if aggregation.is_table else VIEW,
+        properties=rows.properties if aggregation.is_over else (),
+        n_components=rows.n_components if aggregation.is_over else 1,
+        is_volatile=rows.is_volatile,
+        is_windowed=aggregation.window is not None and not aggregation.is_final,
+    )
 
 
 def _is_table(shape: Shape, inputs: list[tuple[Stream, bool]]) -> bool:

@@ -47,6 +47,7 @@ from eddyline.engine.join_visibility import (
 )
 from eddyline.engine.letters import pair_letter
 from eddyline.engine.multiplicities import CountedMatches, Multiplicities
+from eddyline.engine.net_answers import net_of
 from eddyline.engine.round_output import RoundOutput
 from eddyline.engine.update_images import grouped_images_in, images_in, with_images, with_images_in
 from eddyline.engine.view_rows import ViewRows, together
@@ -323,7 +324,15 @@ class Walk:
     def _view_derived(self, found: ViewRows, source: TupleBatch | None, below: Derived | None) -> Derived:
         """The rows of a view, for those of its readers that are meant."""
         place, name = self._place, found.view.name
-        derived = Derived(name, found.batch, is_numbered=True, at_end=found.at_end, identity=found.identity)
+        is_net = below is not None and below.is_net
+        derived = Derived(
+            name,
+            found.batch,
+            is_numbered=True,
+            at_end=found.at_end,
+            identity=found.identity,
+            is_net=is_net,
+        )
         if below is not None and below.is_recount:
             return replace(derived, only=place.uncounted(name), is_recount=True)
         ids = place.unanswered(name) if found.view.is_table else None
@@ -346,12 +355,16 @@ class Walk:
         """What of it the queries see."""
         if derived.without is not None and len(derived.without):
             output = without(output, derived.without)
+        if derived.among is not None:
+            output = only(output, derived.among)
         if derived.only is not None:
             output = only(output, derived.only)
         elif derived.versions is not None:
             first = relation.first_versions
             assert first is not None, f"{derived.relation} has rows of several versions"
             output = visible(output, derived.versions, first)
+        if derived.is_net:
+            output = net_of(output, derived.preimages)
         if derived.unmatched is not None:
             return self._decided(relation, derived.unmatched, output)
         return output if derived.repeated is None else once(output, derived.repeated)

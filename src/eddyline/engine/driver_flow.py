@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
+from eddyline.engine.aggregate_files import AggregateFiles
+from eddyline.engine.aggregate_plans import planned_aggregates
 from eddyline.engine.condition_placement import ConditionPlacements
 from eddyline.engine.dataflow import Relation
 from eddyline.engine.durable import Durable
@@ -29,6 +31,7 @@ from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_operator import FirstAnswer, Joins
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans
+from eddyline.engine.kept_aggregates import KeptAggregates
 from eddyline.engine.kept_joins import KeptJoins, planned_joins
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow
@@ -47,6 +50,7 @@ from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import KeyedTable
 from eddyline.model import (
     DEFAULT_CHOICES,
+    Aggregation,
     ExecutionChoices,
     QueryState,
     Role,
@@ -97,14 +101,27 @@ class DriverFlow:
         self.calls = JoinCalls()
         files = None if durable is None else WindowFiles(durable)
         self._kept_joins = KeptJoins(self.joins, self.view_tables, self.calls, self.placements, files)
-        self._result_counts = ResultCounts(catalog, self.unanswered, lambda: self.view_tables.missing)
+        self._aggregates = KeptAggregates(
+            self.unanswered,
+            self.uncounted,
+            context.time_zone,
+            None if durable is None else AggregateFiles(durable),
+        )
+        self._result_counts = ResultCounts(
+            catalog, self.unanswered, lambda: self.view_tables.missing | self._aggregates.missing
+        )
         self.counts = self._result_counts.counts
         # each after those it stands on
-        self._states: tuple[OperatorState, ...] = (self.tables, self._kept_joins, self._result_counts)
+        self._states: tuple[OperatorState, ...] = (
+            self.tables,
+            self._kept_joins,
+            self._aggregates,
+            self._result_counts,
+        )
         self._known: tuple[tuple[object, ...], PlannedFlow] | None = None
         self._incarnations: dict[str, int] = {}  # how often a stream of a name was dropped
         self._built_incarnations: dict[str, int] = {}  # as operators know it
-        self._built_views: frozenset[str] = frozenset()  # those that had readers then
+        self._built_views: frozenset[str] = frozenset()  # those, and aggregations, that had readers then
         self._plans: Mapping[str, StreamPlan] = {}  # of the running round: those of base relations
         self._planned: PlannedFlow | None = None  # of the running round
         self._choices = DEFAULT_CHOICES  # of the running round
@@ -117,17 +134,20 @@ class DriverFlow:
         catalog = self._catalog
         tables = self.tables.plan()
         signatures, views = catalog.plans.signatures(), list(catalog.views.relations)
-        if not signatures and not self._kept_joins.has_any and tables is None and not views:
+        is_idle = not self._kept_joins.has_any and not self._aggregates.has_any
+        if not signatures and is_idle and tables is None and not views:
             return None
         plans = {signature.name: catalog.plan(signature.name) for signature in signatures}
         readers = {view.name: catalog.plan(view.name) for view in views}
+        aggregated = {each.name.lower(): catalog.plan(each.name) for each in catalog.plans.aggregations()}
         names = {name.lower() for signature in signatures for name in signature.streams}
         names |= {base for name in (*names, *readers) for base in catalog.views.base_streams(name)}
         streams = {name: catalog.relations.get(name) for name in sorted(names)}
         keyed = () if tables is None else tables.streams.values()
-        key = (*plans.values(), *streams.values(), *keyed, *views, *readers.values())
+        key = (*plans.values(), *streams.values(), *keyed, *views, *readers.values(), *aggregated.values())
         if self._known is None or not are_same(self._known[0], key):
-            self._known = key, self._new_plan(plans, streams, planned_views(views, readers, signatures))
+            ordered = planned_views(views, readers, signatures, catalog.plans.aggregations())
+            self._known = key, self._new_plan(plans, streams, ordered, aggregated)
         at = {name: progress.get(name, StreamProgress()) for name in streams if name not in readers}
         silent = [
             i for view in views for i in view.query_ids if catalog.queries.state(i) is not QueryState.RUNNING
@@ -141,13 +161,18 @@ class DriverFlow:
         )
 
     def _new_plan(
-        self, plans: dict[str, StreamPlan], streams: dict[str, Stream], views: PlannedViews
+        self,
+        plans: dict[str, StreamPlan],
+        streams: dict[str, Stream],
+        views: PlannedViews,
+        aggregated: dict[str, StreamPlan],
     ) -> PlannedFlow:
         """The next plan."""
-        catalog, last = self._catalog, None if self._known is None else self._known[1].joins
+        catalog, last = self._catalog, None if self._known is None else self._known[1]
         groups = groups_of(catalog.plans.signatures(), catalog.views.base_streams)
-        joins = planned_joins(catalog, plans, last)
-        return PlannedFlow(streams, {}, groups, dict(self._incarnations), joins, views)
+        joins = planned_joins(catalog, plans, None if last is None else last.joins)
+        aggregates = planned_aggregates(catalog, aggregated, None if last is None else last.aggregates)
+        return PlannedFlow(streams, {}, groups, dict(self._incarnations), joins, views, aggregates)
 
     # ----------------------------------------------------------------------------------------- step 3
 
@@ -158,7 +183,8 @@ class DriverFlow:
         if planned is not None:
             self._build(planned)
             begun = [state.begin(planned, numbers, self._choices) for state in self._states]
-            self.operators = [operator for operators in begun for operator in operators]
+            called = [operator for operators in begun for operator in operators]
+            self.operators = sorted(called, key=lambda operator: operator.order)
 
     def _build(self, planned: PlannedFlow) -> None:
         built = self.joins.stage.plan
@@ -174,9 +200,10 @@ class DriverFlow:
         for name in built.by_name.keys() - queries.keys():
             for relation in (name.lower(), f"{name}/{BOTH}".lower()):
                 self.filters.forget(relation)
-        for name in self._built_views - planned.views.readers.keys():
+        with_filters = planned.views.readers.keys() | planned.aggregates.by_name.keys()
+        for name in self._built_views - with_filters:
             self.filters.forget(name)
-        self._built_views = frozenset(planned.views.readers)
+        self._built_views = frozenset(with_filters)
         self.filters.keep_inputs(queries)
         self._variants.keep(queries)
 
@@ -203,6 +230,11 @@ class DriverFlow:
             return self._with_plan(Relation(plan, self.filters.of(name)), name)
         planned = self._planned
         assert planned is not None, f"no relation {name}"
+        if name in planned.aggregates.by_name:
+            aggregated = planned.aggregates.by_name[name]
+            return self._with_plan(
+                Relation(aggregated.queries, self.filters.of(name), aggregated.first), name
+            )
         if name in planned.views.readers:
             return self._with_plan(Relation(planned.views.readers[name], self.filters.of(name)), name)
         if (
@@ -234,7 +266,7 @@ class DriverFlow:
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         planned = self._planned
         assert planned is not None, f"bodies of views over {name}"
-        views, is_input = planned.views, planned.joins.plan.inputs.__contains__
+        views, is_input = planned.views, planned.is_operator_input
         return view_rows(bodies, views.by_body, is_input, views.lasting, self._context.time_zone, below)
 
     def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
@@ -301,6 +333,7 @@ class DriverFlow:
         self.tables.restore(version, progress.keys())
         if planned is not None:
             self._kept_joins.restore(blocks, planned, now_us)
+        self._aggregates.restore(now_us)
 
     def forget_stream(self, name: str) -> None:
         """A dropped stream leaves nothing."""
@@ -314,6 +347,14 @@ class DriverFlow:
         self._build(planned)
         return self.tables.current_rows(name).batch.rows
 
+    def next_deadline(self) -> int | None:
+        """The first time at which time alone may change an aggregate; between rounds."""
+        return self._aggregates.next_deadline()
+
+    def aggregates_of(self, aggregation: Aggregation) -> dict[str, Any] | None:
+        """Numbers of what is kept for an aggregation; None if no query that reads it runs."""
+        return self._aggregates.facts(aggregation)
+
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""
         return self._kept_joins.files()
@@ -324,7 +365,11 @@ class DriverFlow:
             yield from filters.events()
 
     def snapshot(self) -> dict[str, Any]:
-        return self.joins.snapshot() | {"tables": self.tables.snapshot(), "counts": self.counts.snapshot()}
+        return self.joins.snapshot() | {
+            "tables": self.tables.snapshot(),
+            "counts": self.counts.snapshot(),
+            "aggregates": self._aggregates.snapshot(),
+        }
 
     def close(self) -> None:
         for state in self._states:

@@ -54,12 +54,14 @@ from eddyline.filters import FilterOutput
 from eddyline.model import DeadLetter, Round, Shape, StreamProgress
 from eddyline.operators import Mask
 from eddyline.storage import (
+    AGGREGATES,
     CAPTURE,
     DEAD_LETTERS,
     KIND_WORDS,
     OUTBOX,
     TABLES,
     WINDOWS,
+    AggregateBlock,
     DeadLetters,
     Home,
     NumberedRows,
@@ -68,6 +70,7 @@ from eddyline.storage import (
     StoredPart,
     TableBlock,
     WindowBlock,
+    read_aggregates,
     read_capture,
     read_dead_letters,
     read_numbered_capture,
@@ -75,6 +78,7 @@ from eddyline.storage import (
     read_table,
     read_windows,
     stored_part,
+    write_aggregates,
     write_capture,
     write_counts,
     write_dead_letters,
@@ -316,6 +320,19 @@ class Durable:
         """The changes in such a file; none if it is damaged."""
         buffer = self._read(file)
         return [] if buffer is None else list(read_table(buffer))
+
+    def write_aggregates(self, round_number: int, blocks: Sequence[AggregateBlock]) -> ListedFile:
+        """Write entries of aggregates to a file of the round."""
+        return self._put(AGGREGATES, round_number, lambda file: write_aggregates(file, blocks))
+
+    def aggregate_files(self) -> list[ListedFile]:
+        """Files of entries of aggregates, in order."""
+        return self.rounds.files.all(AGGREGATES)
+
+    def aggregates(self, file: ListedFile) -> list[AggregateBlock]:
+        """The entries in such a file; none if it is damaged."""
+        buffer = self._read(file)
+        return [] if buffer is None else list(read_aggregates(buffer))
 
     def keep(self, whose: str, names: Iterable[str]) -> None:
         """Files that no round lists and workers need now, such as those of a plan. Those before the last are removed."""

@@ -7,6 +7,7 @@ start a round.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -143,6 +144,12 @@ class EngineState:
     def next_now_us(self) -> int:
         """The time a round would have that began now."""
         return max(self._clock(), self.last_now_us)
+
+    def until_deadline_s(self) -> float:
+        """How long until time alone may change an aggregate; infinite if it never does."""
+        with self.lock:
+            deadline = self.flow.next_deadline()
+            return math.inf if deadline is None else (deadline - self._clock()) / 1e6
 
     def context(self) -> Context:
         """For judging rows outside a round: the time of the last one."""

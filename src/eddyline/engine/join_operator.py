@@ -71,7 +71,7 @@ class FirstAnswer:
 class Joins:
     """The joins of one place."""
 
-    level = 0  # as an operator of its own, where nothing is counted
+    level, order = 0, (0, 3)  # as an operator of its own, where nothing is counted
 
     def __init__(
         self,
@@ -381,7 +381,7 @@ class JoinLevel(StatelessOperator):
         self, joins: Joins, signatures: frozenset[str], unfinished: frozenset[str], level: int
     ) -> None:
         """Rows of views that are `unfinished` are left to a later level: more of them are to come."""
-        self.level = level
+        self.level, self.order = level, (level - 1, 3)
         self._joins = joins
         self._signatures = signatures
         self._unfinished = unfinished

@@ -141,7 +141,7 @@ def partners(found: Iterable[tuple[FilterOutput, Numbers]]) -> Partners:
         failures += output.dead_pairs.failures
     is_matched = np.sort(np.concatenate(matched))
     is_unknown, first = np.unique(np.concatenate(unknown), return_index=True)
-    is_left = ~_is_in(is_unknown, is_matched)
+    is_left = ~is_in(is_unknown, is_matched)
     return Partners(is_matched, is_unknown[is_left], [failures[at] for at in first[is_left].tolist()])
 
 
@@ -152,10 +152,10 @@ def decided(output: FilterOutput, found: Partners, is_alone: Mask | None = None)
     """
 
     def is_unknown(rows: Numbers, ids: QueryIds) -> Mask:
-        return _is_in(pair_numbers(rows, ids), found.is_unknown)
+        return is_in(pair_numbers(rows, ids), found.is_unknown)
 
     def is_result(rows: Numbers, ids: QueryIds) -> Mask:
-        is_matched = _is_in(pair_numbers(rows, ids), found.is_matched)
+        is_matched = is_in(pair_numbers(rows, ids), found.is_matched)
         is_single: Mask = ~is_matched & ~is_unknown(rows, ids)
         return is_single if is_alone is None else np.where(is_alone[rows], is_single, is_matched)
 
@@ -191,7 +191,7 @@ def without_unchanged(output: FilterOutput, unchanged: Numbers) -> FilterOutput:
     )
     if not len(twice):
         return output
-    return narrowed(output, lambda rows, ids: ~_is_in(pair_numbers(place_of[rows], ids), twice))
+    return narrowed(output, lambda rows, ids: ~is_in(pair_numbers(place_of[rows], ids), twice))
 
 
 def _twice(places: Numbers, ids: QueryIds) -> Numbers:
@@ -202,7 +202,7 @@ def _twice(places: Numbers, ids: QueryIds) -> Numbers:
     return found
 
 
-def _is_in(numbers: Numbers, ascending: Numbers) -> Mask:
+def is_in(numbers: Numbers, ascending: Numbers) -> Mask:
     """Which of these numbers are among others. Pairs have so many zeros that the hashes `np.isin` makes of them collide."""
     if not len(ascending):
         return np.zeros(len(numbers), dtype=bool)

@@ -17,7 +17,16 @@ from eddyline.engine.join_plans import WINDOW_MARKS
 from eddyline.expressions import Failure
 from eddyline.filters import FilterOutput
 from eddyline.joins import JoinPlan
-from eddyline.model import END_OF_ARRIVALS, DeadLetter, Expression, Shape, Stream, StreamPlan
+from eddyline.model import (
+    END_OF_ARRIVALS,
+    WINDOW,
+    Column,
+    DeadLetter,
+    Expression,
+    Shape,
+    Stream,
+    StreamPlan,
+)
 from eddyline.operators import ArrivedRows, Numbers, WantedMasks
 from eddyline.sources import Misfit
 from eddyline.types import python_rows
@@ -35,7 +44,7 @@ def pair_letter(output: FilterOutput, at: int, round_number: int) -> DeadLetter:
     dead, batch = output.dead_pairs, output.batch
     row, query_id, failure = int(dead.rows[at]), int(dead.query_ids[at]), dead.failures[at]
     stream, values = batch.stream, _row(batch, row)
-    if batch.components is not None:
+    if batch.components is not None or _shape_of(output.plan, query_id).aggregating is not None:
         stream, values = _in_words_of(output.plan, query_id, values)
     return DeadLetter(
         round_number,
@@ -101,6 +110,8 @@ def _row(batch: TupleBatch, row: int) -> dict[str, Any]:
 def _in_words_of(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The streams, and the row without marks of windows: {"t.price": 9.5, "n.head": "merger"}; of one table, the row as it is."""
     shape = _shape_of(plan, query_id)
+    if shape.aggregating is not None:
+        return _group_in_words(shape, row)
     if shape.join is None:
         return shape.inputs[0].label, row
     values: dict[str, Any] = {}
@@ -109,6 +120,26 @@ def _in_words_of(plan: StreamPlan, query_id: int, row: dict[str, Any]) -> tuple[
         if own and own not in WINDOW_MARKS:
             values[f"{shape.inputs[int(place)].alias}.{own}"] = value
     return ", ".join(dict.fromkeys(shape.inputs[place].label for place in shape.written_order)), values
+
+
+def _group_in_words(shape: Shape, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The streams that are aggregated, and the group: {"card": "A", "window": …}; of OVER, the row."""
+    below, aggregating = shape.inputs[0].view, shape.aggregating
+    assert below is not None, shape.key
+    assert aggregating is not None, shape.key
+    stream = ", ".join(dict.fromkeys(entry.label for entry in below.shape.inputs))
+    if aggregating.aggregation.is_over:
+        return stream, {name: value for name, value in row.items() if not name.startswith("#")}
+    values: dict[str, Any] = {}
+    for projected in below.shape.projection:
+        if projected.name in aggregating.aggregation.keys:
+            expression = projected.expression
+            values[expression.name if isinstance(expression, Column) else projected.name] = row[
+                projected.name
+            ]
+    if WINDOW in row:
+        values[WINDOW] = row[WINDOW]
+    return stream, values
 
 
 def _shape_of(plan: StreamPlan, query_id: int) -> Shape:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from eddyline.batch import QueryIds
+from eddyline.engine.aggregate_plans import NO_AGGREGATES, PlannedAggregates
 from eddyline.engine.counted_relations import CountedRelations
 from eddyline.engine.join_visibility import FirstVersions
 from eddyline.engine.view_plans import NO_VIEWS, PlannedViews
@@ -50,6 +51,7 @@ class PlannedFlow:
     incarnations: dict[str, int]  # how often a stream of a name was dropped
     joins: PlannedJoins
     views: PlannedViews = NO_VIEWS
+    aggregates: PlannedAggregates = NO_AGGREGATES
     silent_views: frozenset[int] = frozenset()  # queries of views that are paused: only readers get rows
     tables: PlannedTables = NO_TABLES
     counted: CountedRelations = NO_COUNTS
@@ -69,6 +71,10 @@ class PlannedFlow:
         """The views over tables that joins look up, as far as they are not suspended."""
         views = self.views.by_name
         return {name: views[name] for name in self.joins.plan.view_names if name in views}
+
+    def is_operator_input(self, view: str) -> bool:
+        """Whether a join or an aggregation reads the rows of a view."""
+        return view in self.joins.plan.inputs or view in self.aggregates.classes
 
     def task_views(self, name: str) -> TaskViews | None:
         """The views over a stream whose rows tasks find; None if there are none."""
@@ -93,14 +99,20 @@ class PlannedFlow:
         signatures = (each.signature for each in self.joins.plan.signatures)
         joins = [each.name for each in signatures if name in map(str.lower, each.streams)]
         found: set[int] = set()
+        aggregated = [
+            each for each in self.aggregates.by_name.values() if each.aggregation.rows.lower() == name
+        ]
+        # of rows that only come, new queries see what others do
+        all_told = {each.aggregation.name.lower() for each in aggregated if not each.aggregation.reads_table}
         for relation, plan in (
             (name, self.views.readers[name]),
             *((each.lower(), self.joins.queries[each]) for each in joins),
+            *((each.aggregation.name.lower(), each.queries) for each in aggregated),
         ):
             for segment in (*plan.segments, *plan.branches):
-                is_meant = (
-                    segment.is_live if is_told is None else segment.is_live & is_told(relation, segment.ids)
-                )
+                is_meant = segment.is_live
+                if is_told is not None and relation not in all_told:
+                    is_meant = is_meant & is_told(relation, segment.ids)
                 found.update(segment.query_ids[is_meant].tolist())
             for segment in plan.bodies:
                 for each in segment.ids[segment.is_live].tolist():

@@ -43,6 +43,7 @@ class ResultCounts(OperatorState):
         """The same object until something changes."""
         names = [*tables.streams, *(view.name for view in views.ordered if view.is_table)]
         names += [each.name for each in signatures if each.is_of_tables]
+        names += [each.name for each in self._catalog.plans.aggregations() if each.is_table]
         plans = {name.lower(): self._catalog.plan(name) for name in names}
         key = (*plans.values(), *views.ordered)
         if not are_same(self._last[0], key):

@@ -110,14 +110,15 @@ class Tables(StatelessOperator, OperatorState):
         """None if no stream has a key."""
         catalog = self._catalog
         streams = {stream.name.lower(): stream for stream in catalog.streams() if stream.is_keyed}
-        if not streams and not self.tables and not self._stale:
+        aggregated = [each.name.lower() for each in catalog.plans.aggregations() if each.is_table]
+        if not streams and not self.tables and not self._stale and not aggregated:
             return None
         newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
         over: dict[str, list[ViewRelation]] = {}
         if catalog.version > self._answered:
             joined = [each.name.lower() for each in catalog.plans.signatures() if each.is_of_tables]
             views = in_order(view for view in catalog.views.relations if view.is_table)
-            for name in (*(view.name for view in reversed(views)), *joined, *streams):
+            for name in (*(view.name for view in reversed(views)), *joined, *aggregated, *streams):
                 plan = catalog.plan(name)
                 first = first_versions(plan, catalog)
                 over[name] = [

@@ -170,7 +170,7 @@ class TaskOutcomes:
                 self._durable.store,
                 self._view_files(round_),
                 planned.flow.views.by_name,
-                planned.flow.joins.plan.inputs.__contains__,
+                planned.flow.is_operator_input,
                 self._durable.time_zone,
             )
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from eddyline.catalog import in_order, watermark_us
 from eddyline.engine.identities import lasting_components
-from eddyline.model import Signature, StreamPlan, ViewRelation
+from eddyline.model import Aggregation, Signature, StreamPlan, ViewRelation
 from eddyline.operators import Mask, RoundProgress
 
 
@@ -26,6 +26,8 @@ class PlannedViews:
     join_levels: tuple[frozenset[str], ...] = (frozenset(),)
     # views, by the level before which all of their rows are there; those of a union may come from several levels
     view_levels: Mapping[str, int] = field(default_factory=dict)
+    # relations that are aggregated, by how many joins and aggregations there are up to them
+    aggregation_levels: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def by_name(self) -> Mapping[str, ViewRelation]:
@@ -72,6 +74,7 @@ class PlannedViews:
     def _ranks(self) -> Mapping[str, tuple[int, int]]:
         levels = enumerate(self.join_levels, 1)
         joins = {name.lower(): (level, 0) for level, names in levels for name in names}
+        joins |= {name: (level, 0) for name, level in self.aggregation_levels.items()}
         places = enumerate(self.ordered, 1)
         return joins | {view.name: (self.view_levels[view.name], place) for place, view in places}
 
@@ -115,25 +118,31 @@ NO_VIEWS = PlannedViews()
 
 
 def planned_views(
-    views: Iterable[ViewRelation], readers: Mapping[str, StreamPlan], signatures: Sequence[Signature]
+    views: Iterable[ViewRelation],
+    readers: Mapping[str, StreamPlan],
+    signatures: Sequence[Signature],
+    aggregations: Sequence[Aggregation] = (),
 ) -> PlannedViews:
-    """The views of a version, and in which order joins come."""
+    """The views of a version, and in which order joins and aggregations come."""
     ordered = tuple(in_order(views))
-    return PlannedViews(ordered, readers, *_levels(ordered, signatures))
+    return PlannedViews(ordered, readers, *_levels(ordered, signatures, aggregations))
 
 
 def _levels(
-    views: Sequence[ViewRelation], signatures: Sequence[Signature]
-) -> tuple[tuple[frozenset[str], ...], dict[str, int]]:
-    """The signatures of each level of joins, and how many levels there are below each view."""
+    views: Sequence[ViewRelation], signatures: Sequence[Signature], aggregations: Sequence[Aggregation]
+) -> tuple[tuple[frozenset[str], ...], dict[str, int], dict[str, int]]:
+    """The signatures of each level of joins, and how many levels there are below each view, and up to each aggregation."""
     by_view = {view.name: view for view in views}
+    classes = {each.name.lower(): each.rows.lower() for each in aggregations}
     by_signature = {signature.name.lower(): signature for signature in signatures}
     known: dict[str, int] = {}
 
     def level(relation: str) -> int:
-        """How many joins there are between declared streams and a relation."""
+        """How many joins and aggregations there are between declared streams and a relation."""
         if relation not in known:
-            if relation in by_signature:
+            if relation in classes:
+                known[relation] = 1 + level(classes[relation])
+            elif relation in by_signature:
                 known[relation] = 1 + max(level(name.lower()) for name in by_signature[relation].streams)
             elif relation in by_view:
                 known[relation] = max(level(feed.source) for feed in by_view[relation].feeds)
@@ -142,8 +151,9 @@ def _levels(
         return known[relation]
 
     levels = [level(name) - 1 for name in by_signature]
+    aggregation_levels = {name: level(name) for name in classes}
     join_levels = (
         frozenset(each.name for each, at in zip(by_signature.values(), levels, strict=True) if at == number)
-        for number in range(max(levels, default=0) + 1)
+        for number in range(max((*levels, *(at - 1 for at in aggregation_levels.values())), default=0) + 1)
     )
-    return tuple(join_levels), {name: level(name) for name in by_view}
+    return tuple(join_levels), {name: level(name) for name in by_view}, aggregation_levels

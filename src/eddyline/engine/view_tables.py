@@ -103,7 +103,7 @@ class ViewTableLevel(StatelessOperator):
     """The views whose rows are complete before one level of joins, as an operator of the walk."""
 
     def __init__(self, views: ViewTables, names: AbstractSet[str], level: int) -> None:
-        self.level = level
+        self.level, self.order = level, (level, 1)
         self._views = views
         self._names = names
 

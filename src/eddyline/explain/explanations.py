@@ -19,7 +19,17 @@ from eddyline.explain.join_state import query_join_facts
 from eddyline.explain.lineage import lineage
 from eddyline.explain.subquery_words import in_words
 from eddyline.expressions import literal_value
-from eddyline.model import AtomKind, Clause, Column, Expression, Segment, Shape, Signature, iso_time
+from eddyline.model import (
+    Aggregating,
+    AtomKind,
+    Clause,
+    Column,
+    Expression,
+    Segment,
+    Shape,
+    Signature,
+    iso_time,
+)
 from eddyline.sql import (
     atom_words,
     column_words,
@@ -69,6 +79,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         ],
         "n_counted": _n_counted(rounds, record),
         "subqueries": _subqueries(rounds, shape),
+        "aggregates": _aggregates(rounds, shape),
         "cuts": cut_facts(rounds.catalog, shape),
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),
@@ -89,12 +100,29 @@ def _n_counted(rounds: RoundEngine, record: QueryRecord) -> int | None:
 def _subqueries(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
     """The subqueries that are computed by themselves: how many queries contain each, and how many rows it has now."""
     views, found = rounds.catalog.views, []
-    for name, words in {entry.stream: entry.label for entry in shape.unnamed_views()}.items():
+    classes = {each.aggregation.rows for each in _aggregating(shape)}
+    inputs = {entry.stream: entry.label for entry in shape.unnamed_views() if entry.stream not in classes}
+    for name, words in inputs.items():
         relation = views.relation(name)
         first = None if relation is None else relation.feeds[0].body_id
         n_queries = 0 if first is None else len(views.queries_of(first))
         n_counted = None if first is None else rounds.flow.counts.n_results(first)
         found.append({"name": words, "n_queries": n_queries, "n_counted": n_counted})
+    return found
+
+
+def _aggregating(shape: Shape) -> list[Aggregating]:
+    return [each.aggregating for each in shape.plain_shapes() if each.aggregating is not None]
+
+
+def _aggregates(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
+    """The aggregations of a query: the kind of each, how many queries share its rows, what is kept, the next deadline."""
+    views, found = rounds.catalog.views, []
+    for each in _aggregating(shape):
+        relation = views.relation(each.aggregation.rows)
+        n_queries = 0 if relation is None else len(views.queries_of(relation.feeds[0].body_id))
+        kept = rounds.flow.aggregates_of(each.aggregation)
+        found.append({"kind": each.aggregation.kind, "n_queries": n_queries, "kept": kept})
     return found
 
 

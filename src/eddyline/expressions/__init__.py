@@ -33,7 +33,7 @@ from eddyline.expressions.frame import (
     as_mask,
     merge_errors,
 )
-from eddyline.expressions.function import FUNCTIONS, Function, NeedsLiteral, call
+from eddyline.expressions.function import FUNCTIONS, INTERNAL, Function, NeedsLiteral, call
 from eddyline.expressions.limits import CONSTANT_BYTES, OVER_A_LIMIT, TEMPLATE_BYTES
 from eddyline.expressions.lowerings.comparisons import FLIPPED
 from eddyline.expressions.lowerings.like import like_parts
@@ -44,6 +44,7 @@ __all__ = [
     "CONSTANT_BYTES",
     "FLIPPED",
     "FUNCTIONS",
+    "INTERNAL",
     "OVER_A_LIMIT",
     "TEMPLATE_BYTES",
     "Alike",

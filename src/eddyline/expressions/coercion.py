@@ -126,7 +126,7 @@ def incompatible(expressions: Sequence[Expression], what: str) -> TypeMismatchEr
     """The refusal of types that have nothing in common."""
     types = list(dict.fromkeys(type_name(e.type) for e in expressions))
     last = expressions[-1]
-    hint = None
+    hint = "Both must be of one type: convert one of them with CAST."
     if "STRING" in types and len(types) > 1:
         other = next(e.type for e in expressions if e.type != STRING)
         hint = f"Convert the text first, such as CAST(… AS {type_name(other)})."

@@ -51,6 +51,7 @@ class NeedsLiteral(Exception):
 
 
 FUNCTIONS: dict[str, Function] = {}
+INTERNAL: set[str] = set()  # names in it that no text can call
 
 
 def function(

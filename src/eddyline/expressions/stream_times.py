@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.errors import EddylineError, PropertyError
 from eddyline.expressions.evaluation import evaluate
 from eddyline.expressions.frame import Context, Frame
 from eddyline.expressions.function import call
-from eddyline.model import Column, Expression, Literal, Stream
+from eddyline.model import WINDOW_TYPE, Column, Expression, Literal, Stream
 from eddyline.time_properties import ISO, UNIT_US, UNIT_WORDS, time_format, time_unit
 from eddyline.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, is_integer
 
@@ -35,6 +36,9 @@ def read_times(stream: Stream, rows: pa.RecordBatch, time_zone: str) -> ReadTime
     column, pattern, unit = rows.column(stream.time), time_format(stream), time_unit(stream)
     if pattern is not None:
         return _of_text(column, pattern, time_zone)
+    if column.type == WINDOW_TYPE:  # of a window that has closed: the last moment in it
+        column = pc.struct_field(column, "end")
+        return ReadTimes(pc.subtract(column.view(pa.int64()), 1), np.empty(0, np.int64))
     if column.type in (TIMESTAMP, TIMESTAMP_NTZ):
         return ReadTimes(column.view(pa.int64()), np.empty(0, np.int64))
     if unit is None:

@@ -11,43 +11,75 @@ from typing import TYPE_CHECKING
 
 from eddyline.kernels.deferred import Deferred
 from eddyline.kernels.layouts import (
+    ARRIVAL,
     ATTRIBUTE,
     BLOCK_LEAVES,
     BUCKETS,
     CLOSES,
     COLUMN,
+    COUNT,
+    EARLIEST,
+    EPOCH,
     FEW_STEPS,
+    FINITE,
+    FIRST_FREE,
+    GREATEST,
     HALF,
+    HUGE_EXPONENT,
     IS_DIRECT,
     LANE_BITS,
     LANES,
+    LATEST,
     LEAF_LANES,
+    LEAST,
+    LEFT,
     LINE_NUMBERS,
     LINE_WORDS,
     LONG_LIST,
     MAX_ATTRIBUTES,
+    MAX_DEPTH,
+    MINUS_INFINITE,
     MOST_EVER,
     N_CUTS,
+    N_FREE,
     N_STEPS,
+    NO_NODE,
     NO_PAIR,
+    NOT_A_NUMBER,
     NOTHING,
     ONE_HELD,
     ONE_NEW,
     PADDING,
+    PLUS_INFINITE,
     QUAD,
+    RIGHT,
+    RING_COLUMNS,
     SEGMENT_COLUMNS,
     SHIFT,
     TABLE,
     TERM_COLUMNS,
     THRESHOLDS,
+    USES,
     WORD_RECORDS,
     Int32s,
     Int64s,
+    TreeNodes,
     Words,
     read_only,
 )
 
 if TYPE_CHECKING:
+    from eddyline.kernels.accumulators import (
+        add_doubles,
+        add_limbs,
+        add_moments,
+        add_signs,
+        divided,
+        divided_half_up,
+        merge_doubles,
+        merge_moments,
+        replace_by_greater,
+    )
     from eddyline.kernels.bitsets import (
         copy_rows_at,
         count_lanes,
@@ -81,7 +113,34 @@ if TYPE_CHECKING:
         gather_rows,
         match_lists,
     )
+    from eddyline.kernels.key_words import add_keys, copy_runs, find_keys, place_keys, remove_keys
     from eddyline.kernels.leaves import find_records, put_ids
+    from eddyline.kernels.ordered_sets import (
+        find_ends,
+        list_nodes,
+        release_sets,
+        share_sets,
+        update_sets,
+    )
+    from eddyline.kernels.over_frames import (
+        distinct_between,
+        epoch_starts,
+        find_specials,
+        places_back,
+        prefix_totals,
+        range_starts,
+        sums_between,
+        winners_between,
+    )
+    from eddyline.kernels.over_rings import (
+        append_rows,
+        build_nodes,
+        fold_rows,
+        merge_rows,
+        pin_distinct,
+        pin_winners,
+        purge_cuts,
+    )
     from eddyline.kernels.places import (
         ascending,
         byte_places,
@@ -99,6 +158,7 @@ if TYPE_CHECKING:
         open_pairs,
         rows_needing,
     )
+    from eddyline.kernels.slice_lists import link_slices, slices_within, unlink_slices
     from eddyline.kernels.table_versions import (
         cut_before,
         cut_superseded,
@@ -115,6 +175,35 @@ if TYPE_CHECKING:
     )
     from eddyline.kernels.warm import compile_if_cold, warm_up
 else:
+    find_ends = Deferred("ordered_sets", "find_ends")
+    list_nodes = Deferred("ordered_sets", "list_nodes")
+    release_sets = Deferred("ordered_sets", "release_sets")
+    share_sets = Deferred("ordered_sets", "share_sets")
+    update_sets = Deferred("ordered_sets", "update_sets")
+    distinct_between = Deferred("over_frames", "distinct_between")
+    epoch_starts = Deferred("over_frames", "epoch_starts")
+    find_specials = Deferred("over_frames", "find_specials")
+    places_back = Deferred("over_frames", "places_back")
+    prefix_totals = Deferred("over_frames", "prefix_totals")
+    range_starts = Deferred("over_frames", "range_starts")
+    sums_between = Deferred("over_frames", "sums_between")
+    winners_between = Deferred("over_frames", "winners_between")
+    append_rows = Deferred("over_rings", "append_rows")
+    build_nodes = Deferred("over_rings", "build_nodes")
+    fold_rows = Deferred("over_rings", "fold_rows")
+    merge_rows = Deferred("over_rings", "merge_rows")
+    pin_distinct = Deferred("over_rings", "pin_distinct")
+    pin_winners = Deferred("over_rings", "pin_winners")
+    purge_cuts = Deferred("over_rings", "purge_cuts")
+    add_doubles = Deferred("accumulators", "add_doubles")
+    add_limbs = Deferred("accumulators", "add_limbs")
+    add_moments = Deferred("accumulators", "add_moments")
+    add_signs = Deferred("accumulators", "add_signs")
+    divided = Deferred("accumulators", "divided")
+    divided_half_up = Deferred("accumulators", "divided_half_up")
+    merge_doubles = Deferred("accumulators", "merge_doubles")
+    merge_moments = Deferred("accumulators", "merge_moments")
+    replace_by_greater = Deferred("accumulators", "replace_by_greater")
     copy_rows_at = Deferred("bitsets", "copy_rows_at")
     count_lanes = Deferred("bitsets", "count_lanes")
     decode_rows = Deferred("bitsets", "decode_rows")
@@ -147,6 +236,11 @@ else:
     find_lists = Deferred("key_lists", "find_lists")
     gather_rows = Deferred("key_lists", "gather_rows")
     match_lists = Deferred("key_lists", "match_lists")
+    add_keys = Deferred("key_words", "add_keys")
+    copy_runs = Deferred("key_words", "copy_runs")
+    find_keys = Deferred("key_words", "find_keys")
+    place_keys = Deferred("key_words", "place_keys")
+    remove_keys = Deferred("key_words", "remove_keys")
     find_records = Deferred("leaves", "find_records")
     put_ids = Deferred("leaves", "put_ids")
     ascending = Deferred("places", "ascending")
@@ -162,6 +256,9 @@ else:
     note = Deferred("shared_levels", "note")
     open_pairs = Deferred("shared_levels", "open_pairs")
     rows_needing = Deferred("shared_levels", "rows_needing")
+    link_slices = Deferred("slice_lists", "link_slices")
+    slices_within = Deferred("slice_lists", "slices_within")
+    unlink_slices = Deferred("slice_lists", "unlink_slices")
     cut_before = Deferred("table_versions", "cut_before")
     cut_superseded = Deferred("table_versions", "cut_superseded")
     find_owners = Deferred("table_versions", "find_owners")
@@ -178,48 +275,77 @@ else:
     warm_up = Deferred("warm", "warm_up")
 
 __all__ = [
+    "ARRIVAL",
     "ATTRIBUTE",
     "BLOCK_LEAVES",
     "BUCKETS",
     "CLOSES",
     "COLUMN",
+    "COUNT",
+    "EARLIEST",
+    "EPOCH",
     "FEW_STEPS",
+    "FINITE",
+    "FIRST_FREE",
+    "GREATEST",
     "HALF",
+    "HUGE_EXPONENT",
     "IS_DIRECT",
     "LANES",
     "LANE_BITS",
+    "LATEST",
     "LEAF_LANES",
+    "LEAST",
+    "LEFT",
     "LINE_NUMBERS",
     "LINE_WORDS",
     "LONG_LIST",
     "MAX_ATTRIBUTES",
+    "MAX_DEPTH",
+    "MINUS_INFINITE",
     "MOST_EVER",
     "NOTHING",
+    "NOT_A_NUMBER",
+    "NO_NODE",
     "NO_PAIR",
     "N_CUTS",
+    "N_FREE",
     "N_STEPS",
     "ONE_HELD",
     "ONE_NEW",
     "PADDING",
+    "PLUS_INFINITE",
     "QUAD",
+    "RIGHT",
+    "RING_COLUMNS",
     "SEGMENT_COLUMNS",
     "SHIFT",
     "TABLE",
     "TERM_COLUMNS",
     "THRESHOLDS",
+    "USES",
     "WORD_RECORDS",
     "Int32s",
     "Int64s",
+    "TreeNodes",
     "Words",
     "add_by_id",
+    "add_doubles",
+    "add_keys",
+    "add_limbs",
+    "add_moments",
+    "add_signs",
     "add_up",
+    "append_rows",
     "are_open",
     "ascending",
+    "build_nodes",
     "byte_codes",
     "byte_places",
     "close_where_dropped",
     "compile_if_cold",
     "copy_rows_at",
+    "copy_runs",
     "count_buckets",
     "count_ids",
     "count_lanes",
@@ -228,17 +354,25 @@ __all__ = [
     "cut_superseded",
     "decode_rows",
     "decode_rows_at",
+    "distinct_between",
+    "divided",
+    "divided_half_up",
+    "epoch_starts",
     "evaluate_blocks",
     "fill_reach",
     "fill_table",
     "fill_terms",
     "find_dense_lists",
+    "find_ends",
+    "find_keys",
     "find_lists",
     "find_owners",
     "find_pairs",
     "find_records",
     "find_some_pairs",
+    "find_specials",
     "float_places",
+    "fold_rows",
     "gather_bytes",
     "gather_rows",
     "gathered_offsets",
@@ -246,31 +380,52 @@ __all__ = [
     "hang_versions",
     "link_entries",
     "link_pairs",
+    "link_slices",
+    "list_nodes",
     "mark_reachable",
     "mark_rows",
     "mark_within",
     "match_lists",
     "measure_terms",
     "meet_changes",
+    "merge_doubles",
+    "merge_moments",
+    "merge_rows",
     "needing_among",
     "note",
     "open_pairs",
     "pair_up",
+    "pin_distinct",
+    "pin_winners",
+    "place_keys",
     "place_pairs",
+    "places_back",
+    "prefix_totals",
+    "purge_cuts",
     "push_pairs",
     "put_bits",
     "put_ids",
+    "range_starts",
     "read_only",
+    "release_sets",
+    "remove_keys",
     "renumber_pairs",
+    "replace_by_greater",
     "rows_needing",
     "same_bytes",
+    "share_sets",
+    "slices_within",
+    "sums_between",
     "unhang_versions",
     "unlink_entries",
     "unlink_pairs",
+    "unlink_slices",
+    "update_sets",
     "versions_as_of",
     "versions_at",
     "versions_known_from",
     "warm_up",
     "wide_places",
+    "winners_between",
     "word_tree",
 ]

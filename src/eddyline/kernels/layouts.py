@@ -6,7 +6,7 @@ files of the kernels.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -62,9 +62,57 @@ NO_PAIR = -1  # the end of a list of the ring
 
 NOTHING = -1  # no row, no version
 
+# columns of integers that every ring has
+ARRIVAL = 0
+EPOCH = 1
+COUNT = 2  # how many rows there are up to this one
+RING_COLUMNS = 3
+
+LEAST, GREATEST, EARLIEST, LATEST = 0, 1, 2, 3  # what wins among rows of a ring
+
 
 def read_only(array: _Array) -> _Array:
     """A view that cannot be written to. Kernels are compiled apart for arrays that can; what they read here never can."""
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+# of partial results of doubles: columns of `counts`
+FINITE = 0
+NOT_A_NUMBER = 1
+PLUS_INFINITE = 2
+MINUS_INFINITE = 3
+
+HUGE = (
+    2.0**960
+)  # finite doubles from here on are added apart, divided by 2**HUGE_EXPONENT: their sum may leave the range and return
+HUGE_EXPONENT = 128
+
+# of ordered sets: columns of `links`, numbers in `control`
+LEFT = 0
+RIGHT = 1
+USES = 2
+PRIORITY = 3
+FIRST_FREE = 0
+N_FREE = 1
+SEED = 2
+CHANGE = 3  # of the number of lines by the last update
+NO_NODE: int | np.int64 = 0
+MAX_DEPTH = (
+    512  # of a tree: one of 2**31 nodes is about 60 deep, and deeper than this with a chance below 1e-100
+)
+
+
+class TreeNodes(NamedTuple):
+    """Nodes by number; number 0 is no node."""
+
+    lines: Int64s
+    links: (
+        Int32s  # children, uses and priority; of free nodes the next free one in the place of the left child
+    )
+    times: Int64s  # how often a line is in the set
+    control: Int64s
+    is_text: npt.NDArray[np.bool_]  # by column that is compared; those behind are not
+    offsets: Int64s  # of texts
+    data: npt.NDArray[np.uint8]

@@ -1,6 +1,7 @@
 """The nouns: values that rooms pass to each other, all frozen, comparable, free of SQL text and of Spark.
 
     expressions   typed expression trees: literals, columns, slots, calls, aggregates
+    aggregations  classes of rows, windows and aggregates that queries share
     conditions    what a WHERE says: clauses of atoms, and how each atom can be decided
     joins         signatures: inputs and equalities that join queries share
     shapes        what queries that differ only in their constants have in common: inputs, projection, condition, slots
@@ -16,6 +17,24 @@ from `eddyline.model`, not from its files.
 """
 
 from eddyline.documents import DeadLetter, iso_text, iso_time
+from eddyline.model.aggregations import (
+    NOW,
+    OVER,
+    OVERFLOW,
+    RUNNING,
+    SESSIONS,
+    TEMPORAL,
+    WINDOW,
+    WINDOW_TYPE,
+    WINDOWS,
+    AggregateCall,
+    Aggregating,
+    Aggregation,
+    Frame,
+    SessionWindow,
+    TemporalBound,
+    TimeWindow,
+)
 from eddyline.model.alerts import AlertKey, AlertState, Message
 from eddyline.model.conditions import Atom, AtomKind, Clause, Condition, pattern_atom
 from eddyline.model.execution import BY_COST, DEFAULT_CHOICES, ExecutionChoices, StructureChoices
@@ -26,6 +45,7 @@ from eddyline.model.expressions import (
     Column,
     Expression,
     Facts,
+    GroupWindow,
     Literal,
     Over,
     Slot,
@@ -72,12 +92,24 @@ __all__ = [
     "FIRST_ORDINAL",
     "IDENTITY",
     "LAMBDA",
+    "NOW",
     "NO_TIME",
     "OLDER",
+    "OVER",
+    "OVERFLOW",
     "ROW",
+    "RUNNING",
+    "SESSIONS",
     "TABLE_VIEW",
+    "TEMPORAL",
     "VIEW",
+    "WINDOW",
+    "WINDOWS",
+    "WINDOW_TYPE",
     "Aggregate",
+    "AggregateCall",
+    "Aggregating",
+    "Aggregation",
     "AlertKey",
     "AlertState",
     "Atom",
@@ -90,6 +122,8 @@ __all__ = [
     "ExecutionChoices",
     "Expression",
     "Facts",
+    "Frame",
+    "GroupWindow",
     "Input",
     "Join",
     "JoinInput",
@@ -105,6 +139,7 @@ __all__ = [
     "Role",
     "Round",
     "Segment",
+    "SessionWindow",
     "Shape",
     "Signature",
     "Slot",
@@ -113,6 +148,8 @@ __all__ = [
     "StreamPlan",
     "StreamProgress",
     "StructureChoices",
+    "TemporalBound",
+    "TimeWindow",
     "UnionPart",
     "UnnamedView",
     "UserCall",

@@ -1,4 +1,7 @@
-"""Typed expression trees: literals, columns, slots, calls and aggregates, and what there is in them."""
+"""Typed expression trees: literals, columns, slots, calls and aggregates, and what there is in them.
+
+Aggregates, OVER and windows are in bound queries only: a shape reads what they give as columns (`aggregations`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from eddyline.errors import Span
+from eddyline.model.aggregations import Frame, SessionWindow, TimeWindow
 
 
 class Facts(NamedTuple):
@@ -247,26 +251,44 @@ def _are_equal(left: object, right: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Expression):
-    """count, sum, min, max, avg … over a group or a window."""
+    """count, sum, min, max, avg … over a group or a frame, of rows where the filter is true."""
 
     function: str
     arguments: tuple[Expression, ...]
     is_distinct: bool = False
+    filter: Expression | None = None
+    ignores_nulls: bool = False
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        return self.arguments
+        return self.arguments if self.filter is None else (*self.arguments, self.filter)
 
 
 @dataclass(frozen=True, slots=True)
 class Over(Expression):
-    """An aggregate over rows around the current one."""
+    """An aggregate over the rows before the current one, and itself."""
 
     aggregate: Expression
     partition_by: tuple[Expression, ...]
     order_by: tuple[Expression, ...]
-    frame: str = ""
+    frame: Frame = field(default_factory=Frame)
 
     @property
     def children(self) -> tuple[Expression, ...]:
         return (self.aggregate, *self.partition_by, *self.order_by)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWindow(Expression):
+    """window() or session_window() of GROUP BY: the windows that hold a time."""
+
+    time: Expression
+    window: TimeWindow | SessionWindow
+
+    @property
+    def word(self) -> str:
+        return "window" if isinstance(self.window, TimeWindow) else "session_window"
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.time,)

@@ -18,6 +18,7 @@ class Properties:
     for_us: int | None = None
     resolve_us: int | None = None
     emit: str = "changes"
+    keep_us: int | None = None  # how long a group stays without rows
     within_us: int | None = None
     deliver: tuple[str, ...] = ()
     message: str | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from eddyline.errors import Span
+from eddyline.model.aggregations import Aggregating
 from eddyline.model.conditions import Condition
 from eddyline.model.expressions import Call, Column, Expression, UserCall
 from eddyline.model.joins import Join
@@ -95,9 +96,6 @@ class Shape:
     projection: tuple[ProjectedColumn, ...]
     condition: Condition
     slots: tuple[SlotInfo, ...]
-    group_by: tuple[Expression, ...] = ()
-    having: Expression | None = None
-    qualify: Expression | None = None
     functions: tuple[tuple[str, str], ...] = ()  # name and version of every user function in it
     join: Join | None = None  # several inputs: in the order of its signature
     is_distinct: bool = False  # equal rows are one result
@@ -106,6 +104,8 @@ class Shape:
     branches: tuple[Shape, ...] = ()
     branch: int = 0  # its place among the branches of a union
     parts: tuple[UnionPart, ...] = ()  # of a branch: the part it reads of each union that it comes to
+    # its input is a class of rows, and everything else here is over what it is aggregated to
+    aggregating: Aggregating | None = None
 
     @property
     def all_branches(self) -> tuple[Shape, ...]:
@@ -114,7 +114,9 @@ class Shape:
 
     @property
     def stream(self) -> str:
-        """The stream its queries read; of a join, that of its rows; of a union, that of its first branch."""
+        """The stream its queries read; of a join or an aggregation, that of its rows; of a union, that of its first branch."""
+        if self.aggregating is not None:
+            return self.aggregating.aggregation.name
         return self.inputs[0].stream if self.join is None else self.join.signature.name
 
     @property

@@ -28,6 +28,8 @@ class Stream:
         False  # a view that may say of a row that leaves what it did not say when the row appeared
     )
 
+    is_windowed: bool = False  # a view of windows whose rows change until they close
+
     @property
     def is_keyed(self) -> bool:
         return bool(self.key)

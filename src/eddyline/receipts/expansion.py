@@ -217,6 +217,15 @@ class _Piece:
         self.text += other.text
 
 
+def refuse_aggregates(query: AnyQuery) -> None:
+    """Raise NotBuiltError for a query whose results are not those of single rows."""
+    if any(shape.aggregating is not None for shape in query.shape.plain_shapes()):
+        raise NotBuiltError(
+            f"why, trials, receipts and proofs of {query.name or 'the query'}, which aggregates, are not built in this version",
+            hint="Ask about a query that selects the rows: the same FROM and WHERE without aggregates.",
+        )
+
+
 class _Expansion:
     """Writes one query out."""
 
@@ -226,6 +235,7 @@ class _Expansion:
         find_stream: Callable[[str], Stream | None],
         find_view: Callable[[str], AnyQuery],
     ) -> None:
+        refuse_aggregates(query)
         self._query = query
         self._find_stream = find_stream
         self._find_view = find_view
@@ -257,6 +267,7 @@ class _Expansion:
         found = self._views.get(relation)
         if found is None:
             found = self._views[relation] = self._find_view(relation)
+            refuse_aggregates(found)
         return found
 
     def _text(self, query: AnyQuery, window: str, ctes_around: frozenset[str]) -> _Piece:

@@ -145,7 +145,7 @@ def _make_true(engine: OpenEngine, changes: Plan, dropped: list[int], tell: Prog
         if at % REPORT_EVERY == 0:
             tell("registering queries", at, len(moving))
         rule = change.rule
-        shape, constants = shape_of(rounds, rule.text, None, rule.properties.owner)
+        shape, constants = shape_of(rounds, rule.text, None, rule.properties)
         if change.query_id is None:
             catalog.register(rule.text, shape, constants, rule.name, rule.properties, now)
             continue
@@ -166,7 +166,7 @@ def _make_true(engine: OpenEngine, changes: Plan, dropped: list[int], tell: Prog
 def _make_table_true(engine: OpenEngine, table: TableChange, tell: Progress) -> None:
     rounds = engine.rounds
     rule, rows, now = table.rule, table.rows, rounds.now_us()
-    shape, _ = shape_of(rounds, rule.text, rows.types or None, rule.properties.owner)
+    shape, _ = shape_of(rounds, rule.text, rows.types or None, rule.properties)
     new, other = np.flatnonzero(table.query_ids == 0), np.flatnonzero(table.is_changed)
     if len(other):
         slots = [column.take(pa.array(other)) for column in rows.slots]

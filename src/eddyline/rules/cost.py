@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.expressions import Context, Frame, evaluate, is_volatile
 from eddyline.model import AtomKind, Call, Clause, Shape, UserCall
-from eddyline.sql import stream_words
+from eddyline.sql import render, stream_words
 
 INDEXABLE = frozenset((AtomKind.COMPARE, AtomKind.IN, AtomKind.NULL_TEST))
 REGULAR_EXPRESSIONS = frozenset(
@@ -37,7 +37,8 @@ _WORSE = ("index", "residual", "function", "matches everything")
 
 def _cost_class(shape: Shape) -> str:
     if not shape.condition.clauses:
-        return "matches everything" if shape.join is None else "index"
+        is_plain = shape.join is None and shape.aggregating is None
+        return "matches everything" if is_plain else "index"
     kinds = {atom.kind for clause in shape.condition.clauses for atom in clause.atoms}
     if AtomKind.FUNCTION in kinds or any(_functions(clause) for clause in shape.condition.clauses):
         return "function"
@@ -54,8 +55,9 @@ def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Contex
 
 def _branch_warnings(shape: Shape, constants: Sequence[Any] | None, context: Context) -> Iterator[str]:
     clauses = shape.condition.clauses
+    yield from _endless_groups(shape)
     if not clauses:
-        if shape.join is None:
+        if shape.join is None and shape.aggregating is None:
             yield "matches every row"
         return
     if constants is not None and _can_never_match(shape, constants, context):
@@ -68,6 +70,24 @@ def _branch_warnings(shape: Shape, constants: Sequence[Any] | None, context: Con
         yield f"calls {', '.join(functions)} on every row of {_read(shape)}: no condition narrows it first"
     elif any(_has_regular_expression(clause) for clause in clauses):
         yield f"matches a regular expression on every row of {_read(shape)}: no condition narrows it first"
+
+
+def _endless_groups(shape: Shape) -> Iterator[str]:
+    """Groups over streams that are never forgotten, and partitions whose frames have no beginning."""
+    aggregating = shape.aggregating
+    if aggregating is None or aggregating.aggregation.reads_table:
+        return
+    aggregation, calls = aggregating.aggregation, aggregating.calls
+    view = shape.inputs[0].view
+    assert view is not None, shape.key
+    rows = {p.name: render(p.expression) for p in view.shape.projection}
+    per = ", ".join(rows[key] for key in aggregation.keys)
+    if aggregation.is_over:
+        if any(found.frame is not None and found.frame.preceding is None for found in calls):
+            state = f"one state per {per}" if per else "one state"
+            yield f"has a frame without a beginning: {state}, for ever; RANGE BETWEEN INTERVAL … PRECEDING ends it"
+    elif per and aggregation.window is None and aggregation.keep_us is None and not aggregation.bounds:
+        yield f"has one state per {per}, for ever: keep = '30 days' forgets groups without rows for so long"
 
 
 def _read(shape: Shape) -> str:

@@ -168,7 +168,7 @@ def _binds(engine: OpenEngine, group: MemberGroup, columns: dict[str, pa.Array])
     types = {name: column.type for name, column in columns.items()}
     try:
         shape: Shape = Shapes(time_zone=rounds.time_zone).shape_of(
-            group.text, rounds.catalog, rounds.functions, params=types
+            group.text, rounds.catalog, rounds.functions, params=types, properties=group.properties
         )[0]
     except EddylineError:
         return False

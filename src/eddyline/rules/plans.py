@@ -253,10 +253,11 @@ class _Planner:
         self._place_of_name[rule.properties.owner, rule.name] = rule.origin.place
         readable = self._relations.of(rule.properties.owner)
         try:
-            shape, constants = self._shapes.shape_of(rule.text, readable, self._rounds.functions)
-            slots = slots_of(shape, constants)
-            self._shapes.check_constants(rule.text, shape, slots, readable, self._rounds.functions)
             declared, table_key = rule.properties, self._relations.table_key
+            functions = self._rounds.functions
+            shape, constants = self._shapes.shape_of(rule.text, readable, functions, properties=declared)
+            slots = slots_of(shape, constants)
+            self._shapes.check_constants(rule.text, shape, slots, readable, functions, properties=declared)
             refuse_unbuilt(shape=shape, properties=declared, text=rule.text, table_key=table_key)
         except EddylineError as error:
             if isinstance(error, UnknownNameError) and readable.n_waited_for and not is_last_try:
@@ -328,6 +329,7 @@ class _Planner:
                 table.name,
                 table.text,
                 table.key,
+                properties=table.properties,
                 shapes=self._shapes,
                 streams=streams,
                 functions=self._rounds.functions,

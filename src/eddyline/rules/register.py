@@ -60,7 +60,7 @@ class Registrar:
             return self._create(text, name, params, property_values)
         check_name(name)
         declared = properties(property_values) if property_values else _DEFAULT
-        shape, constants = self.bind(text, params, declared.owner)
+        shape, constants = self.bind(text, params, declared)
         self._refuse(shape, declared, text)
         return self._put(text, name, shape, constants, declared, says_enabled=_says_enabled(property_values))
 
@@ -96,7 +96,7 @@ class Registrar:
         known = self._rounds.catalog.names.find(view.name, declared.owner)
         if known is not None and view.if_not_exists:
             return known
-        shape, constants = self.bind(view.text, params, declared.owner)
+        shape, constants = self.bind(view.text, params, declared)
         self._refuse(shape, declared, view.text)
         if known is not None and not view.replace:
             record = self._rounds.catalog.record(known)
@@ -121,6 +121,12 @@ class Registrar:
         says_enabled = _says_enabled(
             {**dict(alter.set_properties), **dict.fromkeys(alter.unset_properties, "")}
         )
+        is_paused = not declared.is_enabled if says_enabled else None
+        if (declared.emit, declared.keep_us) != (record.properties.emit, record.properties.keep_us):
+            shape, values = self.bound_again(record, None, declared)
+            self._refuse(shape, declared, record.text)
+            self.exchange(query_id, record.text, shape, values, declared, is_paused=is_paused)
+            return query_id
         self._refuse(record.shape, declared, record.text)
         constants = [
             literal_value(constant) if isinstance(constant, pa.Scalar) else constant
@@ -133,7 +139,7 @@ class Registrar:
             constants,
             declared,
             self._rounds.now_us(),
-            is_paused=not declared.is_enabled if says_enabled else None,
+            is_paused=is_paused,
         )
         return query_id
 
@@ -148,7 +154,7 @@ class Registrar:
         declared = record.properties
         if property_values:
             declared = properties({**stated_properties(declared), **property_values})
-        shape, constants = self.bind(text, params, declared.owner)
+        shape, constants = self.bind(text, params, declared)
         self._refuse(shape, declared, text)
         if not self._is_same(record, text, shape, constants, declared):
             is_paused = not declared.is_enabled if _says_enabled(property_values or {}) else None
@@ -162,7 +168,7 @@ class Registrar:
         if view is not None:
             text, property_values = view.text, {**dict(view.properties), **(property_values or {})}
         declared = properties(property_values) if property_values else _DEFAULT
-        shape, constants = self.bind(text, params, declared.owner)
+        shape, constants = self.bind(text, params, declared)
         self._refuse(shape, declared, text)
         scalars = tuple(pa.scalar(v, s.type) for v, s in zip(constants, shape.slots, strict=True))
         version = self._rounds.catalog.version
@@ -189,7 +195,7 @@ class Registrar:
                 )
             try:
                 check_name(name)
-                shape, constants = self.bind(text, None, declared.owner)
+                shape, constants = self.bind(text, None, declared)
                 self._refuse(shape, declared, text)
             except EddylineError as error:
                 error.detail = f"In query {name or at}, so none was registered. {error.detail or ''}".rstrip()
@@ -214,7 +220,7 @@ class Registrar:
             if field.name not in naming
             or re.search(rf":{field.name}\b", text)  # a column may serve the name alone
         }
-        shape, literals = shape_of(self._rounds, text, types, declared.owner)
+        shape, literals = shape_of(self._rounds, text, types, declared)
         self._refuse(shape, declared, text)
         n = table.num_rows
         slots = [
@@ -223,7 +229,7 @@ class Registrar:
             else pa.repeat(pa.scalar(value, slot.type), n)
             for slot, value in zip(shape.slots, literals, strict=True)
         ]
-        self._check_constants(text, shape, slots, types, declared.owner)
+        self._check_constants(text, shape, slots, types, declared)
         names = None if name is None else _names(name, table)
         if n == 0:
             return []
@@ -258,10 +264,10 @@ class Registrar:
         self,
         text: str,
         params: Mapping[str, Any] | None,
-        owner: str = "",
+        declared: Properties = _DEFAULT,
         relations: Streams | None = None,
     ) -> tuple[Shape, Sequence[Any]]:
-        """The shape of a text and the values of its slots."""
+        """The shape of a text with these properties, and the values of its slots."""
         if params is not None and not isinstance(params, Mapping):
             raise PropertyError(
                 f"params is {type(params).__name__}, not a dict",
@@ -269,13 +275,13 @@ class Registrar:
             )
         scalars = {name: _scalar(name, value) for name, value in (params or {}).items()}
         types = {name: scalar.type for name, scalar in scalars.items()}
-        shape, constants = shape_of(self._rounds, text, types or None, owner, relations)
+        shape, constants = shape_of(self._rounds, text, types or None, declared, relations)
         values = list(constants)
         for slot in shape.slots:
             if slot.name is not None:
                 argument = pa.array([scalars[slot.name].as_py()], scalars[slot.name].type)
                 values[slot.index] = _python(slot.name, self._converted(slot.name, argument, slot.type)[0])
-        self._check_constants(text, shape, slots_of(shape, values), types, owner)
+        self._check_constants(text, shape, slots_of(shape, values), types, declared)
         return shape, values
 
     def _check_constants(
@@ -284,11 +290,13 @@ class Registrar:
         shape: Shape,
         slots: Sequence[pa.Array],
         types: Mapping[str, pa.DataType],
-        owner: str,
+        declared: Properties,
     ) -> None:
         rounds = self._rounds
-        readable = ReadableRelations(rounds.catalog, owner)
-        rounds.shapes.check_constants(text, shape, slots, readable, rounds.functions, params=types or None)
+        readable = ReadableRelations(rounds.catalog, declared.owner)
+        rounds.shapes.check_constants(
+            text, shape, slots, readable, rounds.functions, params=types or None, properties=declared
+        )
 
     def _converted(self, name: str, values: pa.Array, t: pa.DataType) -> pa.Array:
         """Values of a parameter in the type its place has, as CAST makes them."""
@@ -364,14 +372,16 @@ class Registrar:
                 rounds.shapes.forget(name)
                 rounds.flow.forget_stream(name)
 
-    def bound_again(self, record: QueryRecord, relations: Streams) -> tuple[Shape, Sequence[Any]]:
-        """The text of a query, with the parameters it has, bound to other relations."""
+    def bound_again(
+        self, record: QueryRecord, relations: Streams | None, declared: Properties | None = None
+    ) -> tuple[Shape, Sequence[Any]]:
+        """The text of a query, with the parameters it has, bound to other relations, or with other properties."""
         params = {
             slot.name: value
             for slot, value in zip(record.shape.slots, record.constants, strict=True)
             if slot.name is not None
         }
-        return self.bind(record.text, params or None, record.properties.owner, relations)
+        return self.bind(record.text, params or None, declared or record.properties, relations)
 
     def _refuse(self, shape: Shape, declared: Properties, text: str) -> None:
         table_key = self._rounds.catalog.relations.table_key
@@ -436,15 +446,17 @@ def shape_of(
     rounds: RoundEngine,
     text: str,
     types: Mapping[str, pa.DataType] | None,
-    owner: str = "",
+    declared: Properties = _DEFAULT,
     relations: Streams | None = None,
 ) -> tuple[Shape, list[Any]]:
-    """The shape of a text, as the catalog has it, and the values of its literals; with the lock held.
+    """The shape of a text with these properties, as the catalog has it, and the values of its literals; with the lock held.
 
     It reads `relations`, or what queries of the owner may read.
     """
-    readable = ReadableRelations(rounds.catalog, owner) if relations is None else relations
-    shape, values = rounds.shapes.shape_of(text, readable, rounds.functions, params=types)
+    readable = ReadableRelations(rounds.catalog, declared.owner) if relations is None else relations
+    shape, values = rounds.shapes.shape_of(
+        text, readable, rounds.functions, params=types, properties=declared
+    )
     refuse_unbuilt(shape=shape, text=text)  # what is not built cannot be stored either
     return rounds.catalog.interned_shape(shape), values
 

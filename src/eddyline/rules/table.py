@@ -31,7 +31,7 @@ from eddyline.errors import (
 )
 from eddyline.expressions import Context, Frame, can_cast, convert, evaluate
 from eddyline.functions import FunctionRegistry
-from eddyline.model import AtomKind, Condition, Shape
+from eddyline.model import AtomKind, Condition, Properties, Shape
 from eddyline.sql import Shapes, Streams, over_a_limit, parameter_names
 from eddyline.types import BIGINT, DOUBLE, NULL, STRING, canonical, is_floating, is_integer, type_name
 
@@ -107,6 +107,7 @@ def read_rows(
     text: str,
     key: Sequence[str],
     *,
+    properties: Properties,
     shapes: Shapes,
     streams: Streams,
     functions: FunctionRegistry,
@@ -129,7 +130,7 @@ def read_rows(
             hint=f'Put a column that identifies the rows into it, such as "{name}-{{{table.columns.schema.names[0]}}}".',
         )
     types = _parameter_types(table, text, used, shapes, streams, functions)
-    shape, literals = shapes.shape_of(text, streams, functions, params=types or None)
+    shape, literals = shapes.shape_of(text, streams, functions, params=types or None, properties=properties)
     names = _names(table, "{" + NAME + "}" if name_fields == [NAME] else name)
     bad = _bad_keys(table, names, [*name_fields, *key])
     slots: list[pa.Array] = []

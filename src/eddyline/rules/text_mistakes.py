@@ -36,6 +36,8 @@ def query_mistakes(
         engine.rounds.check_open()
         shape, found = _of_text(engine, text, params)
         found += _of_properties(engine, property_values or {}, shape)
+        if shape is not None and not found:
+            found += _of_emission(engine, text, params, property_values or {})
         if name is not None:
             found += _of_name(engine, name, text, str((property_values or {}).get("owner") or ""))
     return found
@@ -83,6 +85,20 @@ def _of_properties(
             if not word:
                 return found
             del readable[word]
+
+
+def _of_emission(
+    engine: OpenEngine, text: str, params: Mapping[str, Any] | None, property_values: Mapping[str, Any]
+) -> list[FieldMistake]:
+    """Properties of groups that do not go with the text."""
+    view = stated_view(text)
+    stated_values = property_values if view is None else {**dict(view.properties), **property_values}
+    try:
+        Registrar(engine.rounds).bind(text if view is None else view.text, params, properties(stated_values))
+        return []
+    except EddylineError as error:
+        about = _PROPERTY.search(error.problem)
+        return [FieldMistake("text" if about is None else f"properties.{about[1]}", error)]
 
 
 def _of_name(engine: OpenEngine, name: str, text: str, owner: str) -> list[FieldMistake]:

@@ -31,6 +31,7 @@ from eddyline.stream_properties import is_static
 
 _logger = logging.getLogger("eddyline")
 LONGEST_WAIT_S = 1.0
+TICK_FLOOR_S = 0.1  # least distance of ticks at deadlines
 RETRY_S = 5.0  # until a request to try again is taken up
 MOST_NAMED = 20  # sources or sinks in a line of the log
 
@@ -258,7 +259,8 @@ class Runner:
         wait_s = min([LONGEST_WAIT_S, *waits])
         tick_s = self.pipeline.engine.tick_us / 1e6
         if tick_s and not once:
-            until_tick = self._feeds.last_activity_s + tick_s - now
+            idle_s = now - self._feeds.last_activity_s
+            until_tick = min(tick_s - idle_s, max(TICK_FLOOR_S - idle_s, self._rounds.until_deadline_s()))
             if until_tick <= 0:
                 self._commit({}, {})
                 return

@@ -17,7 +17,7 @@ Status = Literal["suspended", "paused", "firing", "failing", "costly", "matching
 Params = dict[str, Any]
 Properties = Annotated[
     dict[str, Any],
-    Field(description="per, cooldown, for, resolve, message, severity, deliver, owner, enabled"),
+    Field(description="per, cooldown, for, resolve, message, severity, deliver, emit, keep, owner, enabled"),
 ]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from typing import Any, Protocol
 
@@ -21,14 +19,15 @@ from eddyline.errors import (
     UnsupportedError,
     nearest,
 )
-from eddyline.expressions import FUNCTIONS, NeedsLiteral, call, cast, coerce, common_type
+from eddyline.expressions import FUNCTIONS, INTERNAL, NeedsLiteral, call, cast, coerce, common_type
 from eddyline.model import Aggregate, Expression, Literal, Over, Slot, UserCall, Variable
 from eddyline.nesting import MAX_NESTING, MAX_NODES, MAX_TYPE_NESTING
-from eddyline.sql import aggregates, syntax
+from eddyline.sql import aggregates, syntax, time_windows
 from eddyline.sql.constant_types import Constants
 from eddyline.sql.lambdas import array_and_function, bound_function, variables_of
 from eddyline.sql.refused_functions import refuse_function
 from eddyline.sql.scope import Scope, fields, struct_field
+from eddyline.sql.written_types import json_path, written_type
 
 MAX_PREDICATES = 1000
 
@@ -59,6 +58,11 @@ class KnownFunctions(Protocol):
 
 _COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 _ARITHMETIC = frozenset("+-*/%")
+_AGGREGATE_HINTS = {
+    "WHERE": "Conditions on groups belong in HAVING.",
+    "ON": "Make it a view, and join that.",
+    "GROUP BY": "Make it a view, and group its rows.",
+}
 _SHIFTS = {"<<": "shiftleft", ">>": "shiftright"}
 
 
@@ -79,6 +83,10 @@ class Binder:
         # user functions met, and their versions
         self.used_functions: dict[str, str] = {} if outer is None else outer.used_functions
         self.aliases: dict[str, Expression] = {}  # projected names that HAVING and QUALIFY may use
+        self.preferred_aliases: Set[str] = (
+            frozenset()
+        )  # those that hide columns of inputs, but not from aggregates
+        self.group_windows: dict[str, Expression] = {}  # of GROUP BY, by the names of their columns
         self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
         self.allows_aggregates = False
@@ -152,8 +160,10 @@ class Binder:
         if variable is not None:
             return fields(replace(variable, span=node.span), node.parts[1:], node.span)
         alias = self.aliases.get(node.parts[0].lower()) if len(node.parts) == 1 else None
-        if alias is not None and not self.scope.has(node.parts[0]):
-            return alias
+        alias = alias or self.group_windows.get(node.parts[0].lower())
+        is_preferred = self.allows_aggregates and node.parts[0].lower() in self.preferred_aliases
+        if alias is not None and (is_preferred or not self.scope.has(node.parts[0])):
+            return fields(alias, node.parts[1:], node.span)
         return self._apart(self.scope.column(node.parts, node.span))
 
     def _apart(self, column: Expression) -> Expression:
@@ -277,13 +287,21 @@ class Binder:
         name = node.name.lower()
         if any(isinstance(argument, syntax.LambdaNode) for argument in node.arguments):
             return self._call_with_function(node, name)
-        user = None if name in FUNCTIONS or self.functions is None else self.functions.get(node.name)
-        if user is None and name not in FUNCTIONS and aggregates.is_aggregate(name):
-            return self._aggregate(node, name, is_windowed=False)
-        if user is None and name not in FUNCTIONS:
+        is_known = name in FUNCTIONS and name not in INTERNAL
+        user = None if is_known or self.functions is None else self.functions.get(node.name)
+        if user is None and not is_known and aggregates.is_aggregate(name):
+            return self._aggregate(node, is_windowed=False)
+        if user is None and name in time_windows.GROUP_WINDOWS:
+            return self._group_window(node)
+        if user is None and not is_known:
             refuse_function(name, node.span)
-        if node.is_distinct:
-            raise UnsupportedError(f"{node.name} does not take DISTINCT", span=node.span)
+        for words, is_there in (
+            ("DISTINCT", node.is_distinct),
+            ("FILTER", node.filter is not None),
+            (f"{node.nulls} NULLS", bool(node.nulls)),
+        ):
+            if is_there:
+                raise UnsupportedError(f"{node.name} does not take {words}", span=node.span)
         arguments = [self.bind(argument) for argument in node.arguments]
         if user is not None:
             return self._user_call(user, arguments, node.span)
@@ -345,52 +363,58 @@ class Binder:
             span=span,
         )
 
-    def _aggregate(self, node: syntax.CallNode, name: str, *, is_windowed: bool) -> Aggregate:
+    # ---------------------------------------------------------------- aggregates
+
+    def _aggregate(self, node: syntax.CallNode, *, is_windowed: bool) -> Aggregate:
         if not is_windowed and not self.allows_aggregates:
             raise UnsupportedError(
-                f"{name} is an aggregate and cannot stand in {self.clause}",
+                f"{node.name} is an aggregate and cannot stand in {self.clause}",
                 span=node.span,
-                hint=aggregates.WAY_OUT,
+                hint=_AGGREGATE_HINTS.get(self.clause, "Make the inner one a view, and read FROM it."),
             )
         outer = self.allows_aggregates, self.allows_windows, self.clause
-        self.allows_aggregates, self.allows_windows, self.clause = False, False, f"the aggregate {name}"
-        is_count_star = (
-            name == "count" and len(node.arguments) == 1 and isinstance(node.arguments[0], syntax.Star)
-        )
-        arguments = () if is_count_star else tuple(self.bind(argument) for argument in node.arguments)
+        self.allows_aggregates, self.allows_windows = False, False
+        self.clause = f"the aggregate {node.name}"
+        is_count = aggregates.is_count_of_rows(node)
+        arguments = [] if is_count else [self.bind(argument) for argument in node.arguments]
+        condition = None if node.filter is None else self.condition(node.filter, f"FILTER of {node.name}")
         self.allows_aggregates, self.allows_windows, self.clause = outer
-        result = aggregates.result_type(name, arguments, node.span)
-        return Aggregate(result, name, arguments, node.is_distinct, span=node.span)
+        return aggregates.aggregate(node, arguments, condition)
 
     def _over(self, node: syntax.OverNode) -> Expression:
         if not self.allows_windows:
             raise UnsupportedError(
-                f"OVER cannot stand in {self.clause}", span=node.span, hint=aggregates.WAY_OUT
+                f"OVER cannot stand in {self.clause}",
+                span=node.span,
+                hint="Write it in SELECT or QUALIFY, or make it a view and read FROM that.",
             )
         name = node.function.name.lower()
         if not aggregates.is_windowed(name):
-            hint = aggregates.WAY_OUT if name in aggregates.OTHER_NAMES else None
-            raise UnsupportedError(
-                f"{node.function.name} cannot stand before OVER", span=node.function.span, hint=hint
-            )
-        aggregate = self._aggregate(node.function, name, is_windowed=True)
-        partition_by = tuple(self.bind(e) for e in node.partition_by)
-        order_by = tuple(self.bind(e) for e in node.order_by)
-        frame = ""
-        if node.frame is not None:
-            frame = f"{node.unit} BETWEEN {self._frame_bound(node.frame[0])} AND {self._frame_bound(node.frame[1])}"
+            refuse_function(name, node.function.span)
+            raise UnsupportedError(f"{node.function.name} cannot stand before OVER", span=node.function.span)
+        aggregate = self._aggregate(node.function, is_windowed=True)
+        partition_by = tuple(self._below(e, "PARTITION BY") for e in node.partition_by)
+        order_by = tuple(self._below(e, "ORDER BY") for e in node.order_by)
+        frame = time_windows.frame(node, self.constants.literal_value)
         return Over(aggregate.type, aggregate, partition_by, order_by, frame, span=node.span)
 
-    def _frame_bound(self, bound: syntax.FrameBound) -> str:
-        """An end of a frame in canonical words; durations in microseconds, as in 600000000 PRECEDING."""
-        if bound.amount is None:
-            return f"UNBOUNDED {bound.direction}" if bound.direction else "CURRENT ROW"
-        if not isinstance(bound.amount, syntax.ConstantNode):
-            raise UnsupportedError("the ends of a window must be constants", span=bound.span)
-        amount = self.constants.literal_value(bound.amount.number)
-        if isinstance(amount, timedelta):
-            amount = amount // timedelta(microseconds=1)
-        return f"{amount} {bound.direction}"
+    def _below(self, node: syntax.Node, clause: str) -> Expression:
+        """An expression of the rows that aggregates are over."""
+        outer = self.allows_aggregates, self.allows_windows, self.clause
+        self.allows_aggregates, self.allows_windows, self.clause = False, False, clause
+        bound = self.bind(node)
+        self.allows_aggregates, self.allows_windows, self.clause = outer
+        return bound
+
+    def _group_window(self, node: syntax.CallNode) -> Expression:
+        if self.clause not in ("SELECT", "GROUP BY", "HAVING"):
+            raise UnsupportedError(
+                f"{node.name} cannot stand in {self.clause}",
+                span=node.span,
+                hint=f"Write GROUP BY {node.name}(…).",
+            )
+        time = self._below(node.arguments[0], node.name) if node.arguments else None
+        return time_windows.group_window(node, time, self.constants.literal_value)
 
     # ---------------------------------------------------------------- constants meet what they are compared with
 
@@ -427,45 +451,6 @@ def _is_free(expression: Expression) -> bool:
     return isinstance(expression, Slot) or (isinstance(expression, Literal) and expression.type != types.NULL)
 
 
-_PATH_STEP = re.compile(r"""[:.](?:(\w+)|`((?:[^`]|``)+)`)|\[\s*(?:(\d+)|'([^']*)'|"([^"]*)")\s*\]""")
-
-
-def json_path(written: str) -> str:
-    """The JSON path `:a.b[0]` stands for: $.a.b[0]; keys that are no plain words in brackets."""
-    steps = ["$"]
-    for plain, backquoted, index, single, double in _PATH_STEP.findall(written):
-        key = backquoted.replace("``", "`") or single or double
-        steps.append(f"[{index}]" if index else f"['{key}']" if key else f".{plain}")
-    return "".join(steps)
-
-
-def written_type(node: syntax.TypeText) -> pa.DataType:
-    """The type a text names."""
-    try:
-        return types.parse_type(node.text)
-    except ValueError as error:
-        near = nearest(node.text, _TYPE_NAMES)
-        raise ParseError(str(error), span=node.span, hint=near and f"Did you mean {near}?") from None
-
-
-_TYPE_NAMES = [
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL",
-    "STRING",
-    "BINARY",
-    "DATE",
-    "TIMESTAMP",
-    "TIMESTAMP_NTZ",
-    "ARRAY",
-    "MAP",
-    "STRUCT",
-]
 _HANDLERS: dict[type[syntax.Node], Callable[[Binder, Any], Expression]] = {
     syntax.ConstantNode: Binder._constant,
     syntax.Word: Binder._word,

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from eddyline.errors import Span
 from eddyline.model import (
-    Aggregate,
+    Aggregating,
     Call,
     Column,
     Expression,
     Input,
-    Over,
     ProjectedColumn,
     Slot,
     Stream,
@@ -28,15 +27,13 @@ class BoundQuery:
     streams: tuple[Stream, ...]
     projection: tuple[ProjectedColumn, ...]
     where: Expression | None
-    group_by: tuple[Expression, ...]
-    having: Expression | None
-    qualify: Expression | None
     functions: tuple[tuple[str, str], ...]
     distinct: Span | None = None  # where SELECT DISTINCT was written
     is_one_set: bool = False  # it is one of several branches, and equal rows of all of them are one result
     parts: tuple[
         tuple[int, Span], ...
     ] = ()  # the part of each union that it reads: its number from 1, and its SELECT
+    aggregating: Aggregating | None = None  # its only input is the class of rows of this aggregation
 
 
 def slots_in(bound: BoundQuery) -> set[int]:
@@ -46,10 +43,9 @@ def slots_in(bound: BoundQuery) -> set[int]:
 
 def expressions_of(bound: BoundQuery) -> Iterator[Expression]:
     """All expressions of a query."""
-    for e in (bound.where, bound.having, bound.qualify, *(i.on for i in bound.inputs)):
+    for e in (bound.where, *(i.on for i in bound.inputs)):
         if e is not None:
             yield e
-    yield from bound.group_by
     yield from (p.expression for p in bound.projection)
 
 
@@ -78,11 +74,8 @@ def _with_leaves(bound: BoundQuery, leaf: Callable[[Expression], Expression]) ->
         return found
 
     def fresh(e: Expression) -> Expression:
-        if isinstance(e, (Call, UserCall, Aggregate)):
+        if isinstance(e, (Call, UserCall)):
             return replace(e, arguments=tuple(map(new, e.arguments)))
-        if isinstance(e, Over):
-            partition_by, order_by = tuple(map(new, e.partition_by)), tuple(map(new, e.order_by))
-            return replace(e, aggregate=new(e.aggregate), partition_by=partition_by, order_by=order_by)
         return leaf(e)
 
     def optional(e: Expression | None) -> Expression | None:
@@ -93,7 +86,4 @@ def _with_leaves(bound: BoundQuery, leaf: Callable[[Expression], Expression]) ->
         inputs=tuple(replace(i, on=optional(i.on)) for i in bound.inputs),
         projection=tuple(replace(p, expression=new(p.expression)) for p in bound.projection),
         where=optional(bound.where),
-        group_by=tuple(map(new, bound.group_by)),
-        having=optional(bound.having),
-        qualify=optional(bound.qualify),
     )

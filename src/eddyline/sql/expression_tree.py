@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -489,6 +490,28 @@ class ExpressionTree(NodePlaces):
         self._expect(opening, "(")
         return self._worded_call(self._words[opening - 1].lower(), [part, whole], opening)
 
+    def _filtered(self, e: exp.Expr, function: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this", "expression")
+        self._check_read(e.expression, "this")
+        opening = self._expect(self._after_call(function), "FILTER")
+        condition = self._at(self._expression(e.expression.this), self._expect(opening, "(", "WHERE"))
+        last = self._expect(condition.last + 1, ")") - 1
+        node = replace(function.node, filter=condition.node, span=self._span(function.first, last))
+        return PlacedNode(node, function.first, last)
+
+    def _with_nulls(self, e: exp.Expr, function: PlacedNode) -> PlacedNode:
+        self._check_read(e, "this")
+        at = self._after_call(function)
+        last = self._expect(at + 1, "NULLS") - 1
+        node = replace(function.node, nulls=self._words[at], span=self._span(function.first, last))
+        return PlacedNode(node, function.first, last)
+
+    def _after_call(self, function: PlacedNode) -> int:
+        """The place behind a call that nothing stands behind yet but what belongs to aggregates."""
+        if not isinstance(function.node, CallNode) or function.node.nulls:
+            raise self._complaint(function.last + 1)
+        return function.last + 1
+
     # ---------------------------------------------------------------- windows
 
     def _over(self, e: exp.Expr) -> PlacedNode:
@@ -570,6 +593,9 @@ _AFTER_LEFT: dict[type[exp.Expr], Callable[[ExpressionTree, Any, PlacedNode], Pl
     exp.Dot: ExpressionTree._field,
     exp.Bracket: ExpressionTree._element,
     exp.JSONExtract: ExpressionTree._path,
+    exp.Filter: ExpressionTree._filtered,
+    exp.IgnoreNulls: ExpressionTree._with_nulls,
+    exp.RespectNulls: ExpressionTree._with_nulls,
 }
 _WHOLE: dict[type[exp.Expr], Callable[[ExpressionTree, Any], PlacedNode]] = {
     exp.Paren: ExpressionTree._paren,

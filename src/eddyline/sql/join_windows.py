@@ -121,6 +121,13 @@ def retained_inputs(
 def _refuse_unbuilt_view(entry: JoinEntry) -> None:
     """Refuse views that joins cannot read."""
     stream, window = entry.stream, entry.input.window
+    if stream.is_windowed:
+        raise UnsupportedError(
+            f"{entry.input.label} has windows that change until they close; it cannot be joined",
+            span=entry.input.span,
+            detail="Each closed window would have to be remembered for ever.",
+            hint="Give that view the property emit = 'final': it then tells each window once.",
+        )
     if stream.source == TABLE_VIEW and stream.is_volatile:
         raise UnsupportedError(
             f"{entry.input.label} cannot be joined: it asks for now(), or calls a function that is not deterministic",

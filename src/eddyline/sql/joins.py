@@ -16,7 +16,6 @@ import pyarrow as pa
 from eddyline.errors import UnsupportedError
 from eddyline.expressions import NeedsLiteral, call, fold, is_volatile, time_expression, zone_table
 from eddyline.model import (
-    Aggregate,
     Atom,
     Call,
     Clause,
@@ -28,7 +27,6 @@ from eddyline.model import (
     JoinInput,
     JoinKey,
     Literal,
-    Over,
     ProjectedColumn,
     Role,
     Shape,
@@ -126,9 +124,6 @@ def joined_shape(
         ),
         condition,
         slots,
-        tuple(to_joined(e, place_of) for e in bound.group_by),
-        None if bound.having is None else to_joined(bound.having, place_of),
-        None if bound.qualify is None else to_joined(bound.qualify, place_of),
         bound.functions,
         Join(signature, reach, local, matching if outer else Condition()),
         bound.distinct is not None,
@@ -217,15 +212,8 @@ def _to_own(e: Expression) -> Expression:
 def _with_columns(e: Expression, renamed: Callable[[Column], Column]) -> Expression:
     if isinstance(e, Column):
         return renamed(e)
-    if isinstance(e, (Call, UserCall, Aggregate)):
+    if isinstance(e, (Call, UserCall)):
         return replace(e, arguments=tuple(_with_columns(a, renamed) for a in e.arguments))
-    if isinstance(e, Over):
-        return replace(
-            e,
-            aggregate=_with_columns(e.aggregate, renamed),
-            partition_by=tuple(_with_columns(a, renamed) for a in e.partition_by),
-            order_by=tuple(_with_columns(a, renamed) for a in e.order_by),
-        )
     return e
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from eddyline import types
 from eddyline.errors import AmbiguousNameError, ParseError, Span, TypeMismatchError, UnsupportedError
 from eddyline.model import Aggregate, Column, Expression, Over, ProjectedColumn
 from eddyline.sql import syntax
-from eddyline.sql.aggregates import WAY_OUT
-from eddyline.sql.bind import Binder
+from eddyline.sql.aggregates import is_aggregate
+from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.constant_types import Constants
 from eddyline.sql.lexer import PARAMETER, Token, tokens_of
 from eddyline.sql.parse import ParsedText
 from eddyline.sql.reading import RESERVED
 from eddyline.sql.scope import Scope, ScopeColumn
+from eddyline.sql.time_windows import GROUP_WINDOWS
 
 
 def projected_columns(
@@ -123,58 +125,78 @@ def _is_spaced(before: Token, token: Token) -> bool:
 # ------------------------------------------------------------------------------------------------ groups
 
 
+def bind_group_windows(query: syntax.QueryNode, binder: Binder) -> None:
+    """Let the names window and session_window mean the window of GROUP BY."""
+    binder.clause, binder.allows_aggregates, binder.allows_windows = "GROUP BY", False, False
+    for node in query.group_by:
+        if isinstance(node, syntax.CallNode) and node.name.lower() in GROUP_WINDOWS:
+            if binder.group_windows:
+                raise UnsupportedError(
+                    "GROUP BY takes one window",
+                    span=node.span,
+                    hint="Register one query for each, or make one a view with emit = 'final' and read FROM it.",
+                )
+            binder.group_windows[node.name.lower()] = binder.bind(node)
+
+
 def grouping(
     query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
 ) -> tuple[Expression, ...]:
     """What GROUP BY takes."""
     binder.clause, binder.allows_aggregates, binder.allows_windows = "GROUP BY", False, False
-    binder.aliases = {p.name.lower(): p.expression for p in projection if not has_aggregate(p.expression)}
+    binder.aliases = {p.name.lower(): p.expression for p in projection}
     groups = []
     for node in query.group_by:
         group = binder.bind(node)
+        if any(isinstance(n, (Aggregate, Over)) for n in group.walk()):
+            raise UnsupportedError(
+                "GROUP BY cannot take what is computed of groups",
+                span=node.span,
+                hint="Make it a view, and group its rows.",
+            )
         if not any(isinstance(n, Column) for n in group.walk()):
-            raise UnsupportedError("GROUP BY takes columns", span=node.span, hint=WAY_OUT)
+            raise UnsupportedError(
+                "GROUP BY takes columns, not their numbers",
+                span=node.span,
+                hint="Write the expression, or the name that AS gives it. For one group of all rows leave GROUP BY out.",
+            )
         groups.append(group)
     return tuple(groups)
 
 
 def conditions_on_results(
-    query: syntax.QueryNode, binder: Binder, projection: Sequence[ProjectedColumn]
+    query: syntax.QueryNode,
+    binder: Binder,
+    projection: Sequence[ProjectedColumn],
+    group_by: Sequence[Expression],
 ) -> tuple[Expression | None, Expression | None]:
-    """HAVING and QUALIFY."""
+    """HAVING and QUALIFY. In HAVING a name means a column that is grouped by, else one of SELECT, as in Spark."""
     binder.aliases = {p.name.lower(): p.expression for p in projection}
     binder.allows_aggregates = True
+    grouped = {e.name.lower() for e in group_by if isinstance(e, Column)}
+    binder.preferred_aliases = binder.aliases.keys() - grouped
     having = None if query.having is None else binder.condition(query.having, "HAVING")
+    binder.preferred_aliases = frozenset()
     binder.allows_windows = True
     qualify = None if query.qualify is None else binder.condition(query.qualify, "QUALIFY")
     return having, qualify
 
 
-def has_aggregate(expression: Expression) -> bool:
-    """Whether it is computed over a group. OVER is not."""
-    stack = [expression]
+def has_groups(query: syntax.QueryNode, functions: KnownFunctions | None) -> bool:
+    """Whether a SELECT computes something of several rows, as its words say."""
+    if query.group_by or query.having is not None or query.qualify is not None:
+        return True
+    stack: list[object] = [p.expression for p in query.projection]
     while stack:
         node = stack.pop()
-        if isinstance(node, Aggregate):
+        if isinstance(node, syntax.OverNode):
             return True
-        if not isinstance(node, Over):
-            stack.extend(node.children)
+        name = node.name if isinstance(node, syntax.CallNode) else ""
+        is_of_groups = is_aggregate(name.lower()) or name.lower() in GROUP_WINDOWS
+        if is_of_groups and (functions is None or functions.get(name) is None):
+            return True
+        if isinstance(node, tuple):
+            stack.extend(node)
+        elif isinstance(node, syntax.Node):
+            stack.extend(getattr(node, f.name) for f in fields(node) if f.name != "span")
     return False
-
-
-def check_grouped(projection: Sequence[ProjectedColumn], group_by: Sequence[Expression]) -> None:
-    """Refuse a column that is neither grouped by nor aggregated."""
-    groups = set(group_by)
-    for column in projection:
-        stack = [column.expression]
-        while stack:
-            node = stack.pop()
-            if node in groups or isinstance(node, Aggregate):
-                continue
-            if isinstance(node, Column):
-                raise UnsupportedError(
-                    f"{node.name} is neither grouped by nor aggregated",
-                    span=node.span,
-                    hint=WAY_OUT,
-                )
-            stack.extend(node.children)

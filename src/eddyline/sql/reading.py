@@ -156,6 +156,7 @@ def type_end(tokens: Sequence[Token], first: int, end: int | None = None) -> int
 
 # ------------------------------------------------------------------------------------------------ tokens among others
 
+_NULL_WORDS = frozenset(("IGNORE", "RESPECT"))
 _FRAME_WORDS = frozenset(("UNBOUNDED", "PRECEDING", "FOLLOWING", "CURRENT", "ROW"))
 _TRIM_SIDES = frozenset(("BOTH", "LEADING", "TRAILING"))
 _NOWHERE = TokenType.BREAK  # a word or sign that no rule of the parser takes
@@ -169,6 +170,8 @@ _KEYWORDS = {
     },
     **{word: TokenType[word] for word in ("FOR", "OVER", "RANGE", "ROWS")},
     **dict.fromkeys((*CASTS, "EXTRACT", *WORDED_CALLS, *_TRIM_SIDES, *_FRAME_WORDS), TokenType.VAR),
+    **dict.fromkeys((*_NULL_WORDS, "NULLS"), TokenType.VAR),
+    "FILTER": TokenType.FILTER,
     **dict.fromkeys(OPERATORS, TokenType.OPERATOR),
     "AS": TokenType.ALIAS,
     "REGEXP": TokenType.RLIKE,
@@ -404,7 +407,13 @@ class TokenReading:
             inside = self._inside.get(at + 1, set())
             return after == "(" and WORDED_CALLS[word] in inside and not inside & _NOT_IN_WORDED_CALLS
         if word == "OVER":
-            return before == ")" and after == "("
+            return before in (")", "NULLS") and after == "("
+        if word == "FILTER":
+            return before == ")" and self.words[at + 1 : at + 3] == ["(", "WHERE"]
+        if word in _NULL_WORDS or word == "NULLS":
+            first = at if word in _NULL_WORDS else at - 1
+            is_pair = self.words[first] in _NULL_WORDS and self.words[first + 1] == "NULLS"
+            return is_pair and first > 0 and self.words[first - 1] == ")"
         if word in ("ROWS", "RANGE"):
             is_frame = self.is_in_window(at) and (before in ("(", "ASC") or self.ends_operand(at - 1))
             self._framed_windows.update((self.around[at],) if is_frame else ())

@@ -36,6 +36,7 @@ _NAMES_AND_VALUES = (
 )  # what a reserved word in backquotes can be
 _NO_ORDER = "A standing query has no end, so its results come in the order they appear."
 _NO_END = "A standing query has no end. Read the newest results with latest(n)."
+_ASCENDING = "Frames hold rows that have come: write ORDER BY the time of the stream, ascending."
 _NO_DIFFERENCE = "Of one stream, write the condition with AND NOT; of two, a LEFT ANTI JOIN (docs/joins.md)."
 _NO_VALUE = "Join the query in FROM and name its column, or write WHERE EXISTS (…) (docs/sql.md, Subqueries)."
 EXPLODE_HINT = (
@@ -57,7 +58,7 @@ _REFUSED_CLAUSES = {
     ),
     "EXCEPT": ("EXCEPT", _NO_DIFFERENCE),
     "MINUS": ("MINUS", _NO_DIFFERENCE),
-    "WINDOW": ("WINDOW", WAY_OUT),
+    "WINDOW": ("WINDOW", "Write the window behind OVER itself, in parentheses."),
     "LATERAL": ("LATERAL", EXPLODE_HINT),
     "TABLESAMPLE": ("TABLESAMPLE", "Take rows by a column: WHERE crc32(CAST(id AS STRING)) % 100 < 10."),
     "PIVOT": ("PIVOT", WAY_OUT),
@@ -68,7 +69,6 @@ _OTHER_JOINS = {
     "NATURAL": "Name the columns both sides have: a JOIN b USING (id).",
 }
 _JOIN_WORDS = frozenset(("JOIN", "OUTER", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "CROSS"))
-_AFTER_FUNCTIONS = {"FILTER": "(", "WITHIN": "GROUP", "IGNORE": "NULLS", "RESPECT": "NULLS"}
 _STAR_CHANGES = frozenset(("REPLACE", "RENAME", "EXCLUDE", "ILIKE"))
 _NEGATABLE = frozenset(("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"))
 _CONNECTING = ("AND", "OR", "NOT", "!", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "ON", "BY")
@@ -135,7 +135,7 @@ class Refusals:
         return UnsupportedError(f"{what} is not supported", span=self.span(at), hint=hint)
 
     def named_window(self, at: int) -> UnsupportedError:
-        return self.unsupported_error(at, "a named window", WAY_OUT)
+        return self.unsupported_error(at, "a named window", "Write it behind OVER itself, in parentheses.")
 
     def _unexpected_error(self, at: int) -> ParseError:
         """The token has no business here; perhaps it, or the one before, is a misspelt keyword."""
@@ -198,7 +198,11 @@ class Refusals:
                 )
         is_grouping = word in ("ALL", "ROLLUP", "CUBE") or (word == "GROUPING" and after == "SETS")
         if is_grouping and before == "BY" and self._words[at - 2] == "GROUP":
-            return self.unsupported_error(at, f"GROUP BY {word}", WAY_OUT)
+            return self.unsupported_error(
+                at,
+                f"GROUP BY {word}",
+                "Name the columns. Of several sets of columns, register one query for each.",
+            )
         if word in _OTHER_JOINS and after in _JOIN_WORDS and self._reading.ends_operand(at - 1):
             return self.unsupported_error(at, f"{word} JOIN", _OTHER_JOINS[word])
         if word not in _REFUSED_CLAUSES or self._reading.kinds[at] is not TokenType.BREAK:
@@ -219,13 +223,13 @@ class Refusals:
             return self.unsupported_error(at, "a query inside an expression", _NO_VALUE)
         if before == "*" and word in _STAR_CHANGES and self._reading.is_star(at - 1):
             return self.unsupported_error(at, f"* {word}", "List the columns, or write * EXCEPT (a, b).")
-        if before == ")" and after and _AFTER_FUNCTIONS.get(word) == after:
-            return self.unsupported_error(at, f"{word} after a function", WAY_OUT)
+        if before == ")" and word == "WITHIN" and after == "GROUP":
+            return self.unsupported_error(at, "WITHIN after a function", WAY_OUT)
         if before == ")" and word == "OVER" and after != "(":
             return self.named_window(at + 1)
         is_ordering = word == "DESC" or (word == "NULLS" and after in ("FIRST", "LAST"))
         if is_ordering and self._reading.is_in_window(at):
-            return self.unsupported_error(at, f"ORDER BY … {word}", WAY_OUT)
+            return self.unsupported_error(at, f"ORDER BY … {word}", _ASCENDING)
         if word == "=>" and is_inside:
             return self.unsupported_error(at, "a named argument", "Give the arguments in order.")
         if word == "INTERVAL" and self._is_value(at):

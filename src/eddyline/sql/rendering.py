@@ -14,12 +14,10 @@ from eddyline import types
 from eddyline.expressions import cast, fold, literal_value
 from eddyline.model import (
     LAMBDA,
-    Aggregate,
     Call,
     Column,
     Expression,
     Literal,
-    Over,
     Slot,
     UserCall,
     Variable,
@@ -66,15 +64,8 @@ def _text(e: Expression, values: Sequence[Any] | None, level: int = 0) -> str:
         own = _LEVEL.get(e.function, _TIGHT)
         text = _call(e, values, own)
         return f"({text})" if own < level else text
-    if isinstance(e, UserCall):
-        return f"{e.function}({_list(e.arguments, values)})"
-    if isinstance(e, Aggregate):
-        arguments = _list(e.arguments, values) or "*"
-        return f"{e.function}({'DISTINCT ' if e.is_distinct else ''}{arguments})"
-    assert isinstance(e, Over), f"{type(e).__name__} has no text"
-    parts = [f"PARTITION BY {_list(e.partition_by, values)}"] if e.partition_by else []
-    parts += [f"ORDER BY {_list(e.order_by, values)}"] if e.order_by else []
-    return f"{_text(e.aggregate, values)} OVER ({' '.join([*parts, e.frame]).strip()})"
+    assert isinstance(e, UserCall), f"{type(e).__name__} has no text"
+    return f"{e.function}({_list(e.arguments, values)})"
 
 
 def _list(expressions: Sequence[Expression], values: Sequence[Any] | None) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 
 from eddyline.errors import (
     AmbiguousNameError,
@@ -21,16 +20,19 @@ from eddyline.errors import (
 )
 from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
+from eddyline.sql.aggregate_refusals import Emission, refuse_emission
+from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, selected
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
 from eddyline.sql.from_entries import check_aliases, merged_scope, using_condition, written_window
+from eddyline.sql.input_numbers import InputNumbers
 from eddyline.sql.parse import ParsedText
 from eddyline.sql.projection import (
-    check_grouped,
+    bind_group_windows,
     conditions_on_results,
     grouping,
-    has_aggregate,
+    has_groups,
     projected_columns,
 )
 from eddyline.sql.readable_streams import Streams
@@ -40,14 +42,12 @@ from eddyline.sql.subqueries import (
     FromEntry,
     all_of,
     condition_parts,
-    displayed_names,
     guarded_columns,
     query_entry,
     refuse_several_inputs,
     refuse_too_many,
     refuse_unrepeatable_calls,
 )
-from eddyline.sql.unbuilt import refuse_groups
 from eddyline.sql.unions import (
     Choices,
     UnionColumn,
@@ -58,7 +58,7 @@ from eddyline.sql.unions import (
     union_words,
 )
 from eddyline.sql.unions import refuse_too_many as refuse_many_branches
-from eddyline.sql.unnamed_views import ShapeOf, first_select, unnamed_relation, words_of
+from eddyline.sql.unnamed_views import ShapeOf, first_select, words_of
 from eddyline.sql.where_queries import (
     match_test,
     membership,
@@ -76,14 +76,15 @@ def bind_query(
     shape_of: ShapeOf,
     *,
     merges_sets: bool = False,
+    emission: Emission = DEFAULT_EMISSION,
 ) -> tuple[tuple[BoundQuery, ...], tuple[Stream, ...]]:
     """Names and types of a whole text: of each of the queries that it is the union of; and the streams and views it names.
 
     Raises what the binder raises. `shape_of` makes the shapes of queries inside it that are views. With `merges_sets` sets are
     not: the text then gives as many equal rows as there are rows they are made of.
     """
-    binder = _TextBinder(parsed, streams, constants, functions, shape_of, merges_sets=merges_sets)
-    return binder.whole(), tuple(binder.read.values())
+    binder = _TextBinder(parsed, streams, constants, functions, shape_of, emission, merges_sets=merges_sets)
+    return binder.whole(), binder.read
 
 
 # What becomes of a set inside another query: a part of a union is one by itself; it is a view without a name; or it adds nothing,
@@ -121,8 +122,7 @@ class _Joined:
 
 
 class _TextBinder:
-    """Binds the queries of one text. While it does, inputs have numbers for names, and `_labels` what they will be called: the
-    aliases of the entries of FROM around them, the outermost first."""
+    """Binds the queries of one text. While it does, inputs have numbers for names (`InputNumbers`)."""
 
     def __init__(
         self,
@@ -131,24 +131,33 @@ class _TextBinder:
         constants: Constants,
         functions: KnownFunctions | None,
         shape_of: ShapeOf,
+        emission: Emission,
         *,
         merges_sets: bool,
     ) -> None:
         self._parsed = parsed
-        self._shape_of = shape_of
+        self._emission = emission  # of the query that the text is
+        self._inputs = InputNumbers(parsed, shape_of, emission)
         self._merges_sets = merges_sets
-        self.read: dict[str, Stream] = {}  # the streams and views that the text names, by name in lower case
         self._streams = streams
         self._constants = constants
         self._functions = functions
-        self._numbers = count(1)
-        self._labels: dict[str, tuple[str, ...]] = {}
         self._choices = Choices()
         self._sets = OWN  # what becomes of sets inside the query that is being bound
+        # whether unions in FROM of the query that is being bound are views without a name
+        self._unions_apart = False
         self._n_sets = 0  # that binding has come to in queries inside others
         self._columns_of: dict[int, tuple[UnionColumn, ...]] = {}  # by id of the node of a union
 
+    @property
+    def read(self) -> tuple[Stream, ...]:
+        """The streams and views that the text names."""
+        return tuple(self._inputs.read.values())
+
     def whole(self) -> tuple[BoundQuery, ...]:
+        root = self._parsed.root
+        if isinstance(root, syntax.UnionNode) or not has_groups(root, self._functions):
+            refuse_emission(self._emission, "the outermost SELECT has no groups")
         around = Binder(Scope(()), self._constants, self._functions)
         branches = self._branches(self._parsed.root, {}, Scope(()), around)
         functions = tuple(sorted(around.used_functions.items()))
@@ -174,12 +183,7 @@ class _TextBinder:
         parts = tuple(self._choices.parts)
         bound = replace(bound, distinct=distinct_span(node) or bound.distinct, parts=parts)
         refuse_distinct(bound, node)
-        names = displayed_names({each.alias: self._labels[each.alias] for each in bound.inputs})
-        if len(bound.inputs) > 1:
-            return with_aliases(bound, names)
-        number = bound.inputs[0].alias  # columns of a single input do not name it
-        bound = with_aliases(bound, {number: ""})
-        return replace(bound, inputs=(replace(bound.inputs[0], alias=names[number]),))
+        return self._inputs.named(bound)
 
     def _query(
         self,
@@ -190,7 +194,8 @@ class _TextBinder:
         part: int | None = None,
     ) -> BoundQuery:
         """A query inside another one; `part` says which part of a union it is."""
-        if self._is_apart(node, ctes, scope, around, part):
+        is_apart = self._unions_apart and isinstance(node, syntax.UnionNode)
+        if is_apart or self._is_apart(node, ctes, scope, around, part):
             return self._unnamed(node, ctes, scope, around)
         return self._plain(node, ctes, scope, around, part)
 
@@ -200,16 +205,12 @@ class _TextBinder:
         """The query that selects all columns of one that is a view without a name."""
         before, self._choices = self._choices, Choices()
         try:
-            branches = self._branches(node, ctes, scope, around)
+            with self._with_unions(is_apart=False):
+                branches = self._branches(node, ctes, scope, around)
         finally:
             self._choices = before
-        for branch in branches:
-            refuse_groups(branch)
         words = words_of(node, self._parsed.text)
-        relation = unnamed_relation(branches, self._shape_of, self.read, words)
-        number = str(next(self._numbers))
-        self._labels[number] = ("subquery",)
-        return relation.columns(number, first_select(node))
+        return self._inputs.columns_of_view(branches, words, first_select(node))
 
     def _is_apart(
         self,
@@ -241,8 +242,6 @@ class _TextBinder:
         """A SELECT, or a part of a union; `part` says which part of another one it is."""
         if isinstance(node, syntax.QueryNode):
             bound = self._select(node, ctes, scope, around, part)
-            if part is not None or self._choices.n_met:
-                refuse_groups(bound)
             return replace(bound, distinct=distinct_span(node))
         ctes = self._with_ctes(node, ctes, around)
         columns = self._union_columns(node, ctes, scope, around, part)
@@ -276,6 +275,15 @@ class _TextBinder:
             self._sets = before
 
     @contextmanager
+    def _with_unions(self, *, is_apart: bool) -> Iterator[None]:
+        """Binding a query in which unions in FROM are views without a name, or become the parts that it is the union of."""
+        before, self._unions_apart = self._unions_apart, is_apart
+        try:
+            yield
+        finally:
+            self._unions_apart = before
+
+    @contextmanager
     def _looking(self, around: Binder) -> Iterator[None]:
         """Binding what will be bound again, to see what it is."""
         n_predicates = around.n_predicates
@@ -294,24 +302,30 @@ class _TextBinder:
         """A SELECT; `scope` says what it sees and does not see of the queries around it."""
         ctes = self._with_ctes(query, ctes, around)
         check_aliases(query.inputs)
+        is_aggregating = has_groups(query, self._functions)
+        plain, nested = split_where(query.where)
         beside = scope.beside.union(node.alias.lower() for node in query.inputs)
-        entries = self._entries(query.inputs, ctes, around, beside)
+        with self._with_unions(is_apart=is_aggregating or self._unions_apart):
+            entries = self._entries(query.inputs, ctes, around, beside)
+        if is_aggregating or nested or query.is_distinct or len(entries) > 1:
+            entries = [self._inputs.unaggregated(*each) for each in zip(entries, query.inputs, strict=True)]
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
-        plain, nested = split_where(query.where)
         where = None if plain is None else binder.condition(plain, "WHERE")
         for node in nested:
             self._add_nested(node, ctes, binder, joined, where)
         refuse_unrepeatable_calls(entries, len(joined.inputs))
+        bind_group_windows(query, binder)
         projection = projected_columns(self._parsed, query, binder, part)
         group_by = grouping(query, binder, projection)
-        having, qualify = conditions_on_results(query, binder, projection)
-        if group_by or having is not None or any(has_aggregate(p.expression) for p in projection):
-            check_grouped(projection, group_by)
+        groups = Groups(group_by, *conditions_on_results(query, binder, projection, group_by))
         around.n_predicates += binder.n_predicates
         where = all_of([*joined.conditions, *(() if where is None else (where,))])
         inputs, streams = tuple(joined.inputs), tuple(joined.streams)
-        return BoundQuery(inputs, streams, projection, where, group_by, having, qualify, ())
+        below = entries[0].bound
+        aggregating = None if below is None else below.aggregating
+        bound = BoundQuery(inputs, streams, projection, where, (), aggregating=aggregating)
+        return self._inputs.aggregated(query, bound, groups) if is_aggregating else selected(bound)
 
     def _with_ctes(
         self, query: syntax.AnyQuery, known: Mapping[str, _Cte], around: Binder
@@ -331,7 +345,7 @@ class _TextBinder:
             n_unions, n_sets, n_predicates = self._choices.n_met, self._n_sets, around.n_predicates
             with self._choices.silent():
                 bound = self._nested(node.query, found, Scope(()), around)
-            labels = {each.alias: self._labels[each.alias] for each in bound.inputs}
+            labels = {each.alias: self._inputs.labels[each.alias] for each in bound.inputs}
             found[name] = _Cte(bound, labels, node.columns)
             if self._choices.n_met > n_unions or self._n_sets > n_sets:
                 found[name].bound_anew = node.query, dict(found)
@@ -343,9 +357,7 @@ class _TextBinder:
         self, node: syntax.AnyQuery, ctes: Mapping[str, _Cte], scope: Scope, around: Binder
     ) -> BoundQuery:
         with self._with_sets(MERGED if self._sets == MERGED else APART):
-            bound = self._query(node, ctes, scope, around)
-        refuse_groups(bound)
-        return bound
+            return self._query(node, ctes, scope, around)
 
     # ---------------------------------------------------------------- FROM
 
@@ -383,8 +395,8 @@ class _TextBinder:
         if cte is not None:
             return self._merged(node, self._own_copy(cte, around), cte.columns)
         stream = self._stream(node)
-        number = str(next(self._numbers))
-        self._labels[number] = (node.alias,)
+        number = self._inputs.next_number()
+        self._inputs.labels[number] = (node.alias,)
         window = None if node.recent is None else written_window(node.recent, self._constants)
         entry = Input(number, stream.name, window, span=node.span)
         source = ScopeSource(node.alias, stream.name, stream.schema, number)
@@ -394,7 +406,10 @@ class _TextBinder:
         if node.alias:
             for each in bound.inputs:
                 is_alone = len(bound.inputs) == 1
-                self._labels[each.alias] = (node.alias, *(() if is_alone else self._labels[each.alias]))
+                self._inputs.labels[each.alias] = (
+                    node.alias,
+                    *(() if is_alone else self._inputs.labels[each.alias]),
+                )
         return query_entry(node.span, node.alias, columns, bound).with_names(node.columns)
 
     def _own_copy(self, cte: _Cte, around: Binder) -> BoundQuery:
@@ -405,8 +420,8 @@ class _TextBinder:
         if not cte.is_read:
             cte.is_read = True
             return cte.bound
-        numbers = {each.alias: str(next(self._numbers)) for each in cte.bound.inputs}
-        self._labels |= {number: cte.labels[alias] for alias, number in numbers.items()}
+        numbers = {each.alias: self._inputs.next_number() for each in cte.bound.inputs}
+        self._inputs.labels |= {number: cte.labels[alias] for alias, number in numbers.items()}
         return with_aliases(cte.bound, numbers)
 
     def _stream(self, node: syntax.InputNode) -> Stream:
@@ -417,7 +432,7 @@ class _TextBinder:
                 span=node.stream_span,
                 hint=did_you_mean(node.stream, [s.name for s in self._streams.streams()], noun="stream"),
             )
-        self.read[stream.name.lower()] = stream
+        self._inputs.read[stream.name.lower()] = stream
         return stream
 
     def _joined(
@@ -473,8 +488,13 @@ class _TextBinder:
         stands beside it."""
         test, join, written = match_test(node)
         n_unions = self._choices.n_met
-        with self._with_sets(MERGED):  # it is only asked whether there is a row, however many there are
+        # it is only asked whether there is a row, however many there are
+        with self._with_sets(MERGED), self._with_unions(is_apart=False):
             bound = self._nested(test.query, ctes, Scope((), outer=binder.scope), binder)
+        if bound.aggregating is not None:
+            bound = self._inputs.columns_of_view(
+                [self._inputs.named(bound)], words_of(test.query, self._parsed.text), test.span
+            )
         if self._choices.n_met > n_unions:
             refuse_in_where(union_words(test.query), written, test.span)
         entry = query_entry(test.span, "", (), bound)

@@ -29,13 +29,13 @@ from eddyline.errors import (
 )
 from eddyline.model import Stream
 from eddyline.sql import lexer
-from eddyline.sql.bind import written_type
 from eddyline.sql.cursor import Cursor
 from eddyline.sql.lexer import Constant, Token
 from eddyline.sql.literals import string_value
 from eddyline.sql.reading import RESERVED, type_end
 from eddyline.sql.refusals import STATEMENTS
 from eddyline.sql.syntax import TypeText
+from eddyline.sql.written_types import written_type
 from eddyline.stream_properties import checked_join_properties
 from eddyline.time_properties import with_time
 

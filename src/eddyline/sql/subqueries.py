@@ -36,6 +36,7 @@ class FromEntry:
     streams: tuple[Stream, ...]
     where: Expression | None
     source: ScopeSource
+    bound: BoundQuery | None = None  # of a query
     unrepeatable: UserCall | None = None  # a call in it of a function that is not deterministic
 
     def with_names(self, names: Sequence[str]) -> FromEntry:
@@ -60,7 +61,8 @@ def query_entry(span: Span, alias: str, names: Sequence[str], bound: BoundQuery)
     columns = tuple(_as_column(p.expression) for p in bound.projection)
     source = ScopeSource(alias, alias or "the subquery", schema, columns=columns)
     unrepeatable = next(_unrepeatable_calls(expressions_of(bound)), None)
-    return FromEntry(span, bound.inputs, bound.streams, bound.where, source, unrepeatable).with_names(names)
+    entry = FromEntry(span, bound.inputs, bound.streams, bound.where, source, bound, unrepeatable)
+    return entry.with_names(names)
 
 
 def _as_column(e: Expression) -> Expression:

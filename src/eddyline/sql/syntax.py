@@ -164,6 +164,8 @@ class CallNode(Node):
     name: str
     arguments: tuple[Node, ...]
     is_distinct: bool = False
+    filter: Node | None = None  # FILTER (WHERE …)
+    nulls: str = ""  # IGNORE or RESPECT, if NULLS follows
 
 
 @dataclass(frozen=True, slots=True)

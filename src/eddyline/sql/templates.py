@@ -31,9 +31,21 @@ from eddyline.errors import (
     did_you_mean,
 )
 from eddyline.expressions import CONSTANT_BYTES, Budget, NeedsLiteral, common_type, constants_within, fold
-from eddyline.model import Expression, Literal, ProjectedColumn, Shape, Slot, SlotInfo, Stream, UnionPart
+from eddyline.model import (
+    Expression,
+    Literal,
+    ProjectedColumn,
+    Properties,
+    Shape,
+    Slot,
+    SlotInfo,
+    Stream,
+    UnionPart,
+)
 from eddyline.nesting import deep_recursion
 from eddyline.sql import lexer, syntax
+from eddyline.sql.aggregate_refusals import Emission
+from eddyline.sql.aggregations import DEFAULT_EMISSION, emission_of
 from eddyline.sql.bind import KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, slots_in, with_slots
 from eddyline.sql.constant_types import convert, list_like, meeting_type, typed_constant
@@ -256,11 +268,14 @@ class Shapes:
         streams: Streams | Mapping[str, Stream],
         functions: KnownFunctions | None = None,
         params: Mapping[str, pa.DataType] | None = None,
+        properties: Properties | None = None,
     ) -> tuple[Shape, list[Any]]:
         """The shape of a query and the value of each slot, in order; None for those of named parameters.
 
-        The same text over the same streams gives the identical shape. `params` are the types of the named parameters.
+        The same text over the same streams gives the identical shape. `params` are the types of the named parameters. Of the
+        `properties` those count that say how a query aggregates: emit and keep.
         """
+        emission = emission_of(properties)
         known = StreamTable(streams) if isinstance(streams, Mapping) else streams
         try:
             lexed = lexer.lex(text)
@@ -268,9 +283,11 @@ class Shapes:
             key: Any = lexed.skeleton
             if params:
                 key = key, tuple(sorted((name, str(t)) for name, t in params.items()))
+            if emission != DEFAULT_EMISSION:
+                key = key, emission
             found = self._find(key, lexed.constants, known, functions)
             if found is None:
-                found = self._bind(key, text, known, functions, params or {})
+                found = self._bind(key, text, known, functions, params or {}, emission)
             entry, values = found
             return entry.shape, self._slot_values(entry, values)
         except _WrongConstant as wrong:
@@ -290,13 +307,14 @@ class Shapes:
         streams: Streams | Mapping[str, Stream],
         functions: KnownFunctions | None = None,
         params: Mapping[str, pa.DataType] | None = None,
+        properties: Properties | None = None,
     ) -> None:
         """Refuse queries of a shape whose constants, in `slots`, go over a limit, with the place in their text."""
         try:
             check_constants(shape, slots, self.time_zone)
         except LimitError:
             # the shape has the places of the first text of its kind
-            own, _ = Shapes(time_zone=self.time_zone).shape_of(text, streams, functions, params)
+            own, _ = Shapes(time_zone=self.time_zone).shape_of(text, streams, functions, params, properties)
             try:
                 check_constants(own, slots, self.time_zone)
             except LimitError as error:
@@ -364,6 +382,7 @@ class Shapes:
         streams: Streams,
         functions: KnownFunctions | None,
         params: Mapping[str, pa.DataType],
+        emission: Emission,
     ) -> tuple[_Entry, list[tuple[pa.DataType, Any]]]:
         self.parsed += 1
         parsed = parse_query(text)
@@ -377,7 +396,13 @@ class Shapes:
                 with deep_recursion(), constants_within(budget):
                     inner = partial(self._union_shape, slots=(), tokens=parsed.tokens)
                     branches, read = bind_query(
-                        parsed, streams, constants, functions, inner, merges_sets=not self._keeps_rows
+                        parsed,
+                        streams,
+                        constants,
+                        functions,
+                        inner,
+                        merges_sets=not self._keeps_rows,
+                        emission=emission,
                     )
                     if not constants.pins:
                         renumbered = constants.keep(set[int]().union(*map(slots_in, branches)))
@@ -417,13 +442,11 @@ class Shapes:
             projection,
             condition,
             slots,
-            bound.group_by,
-            bound.having,
-            bound.qualify,
             bound.functions,
             is_distinct=bound.distinct is not None,
             is_one_set=bound.is_one_set,
             parts=parts,
+            aggregating=bound.aggregating,
         )
 
     def _keep(
@@ -458,7 +481,10 @@ class Shapes:
 
 
 def _is_current(entry: _Entry, streams: Streams, functions: KnownFunctions | None) -> bool:
-    is_told_apart = any(each.join is not None or each.is_distinct for each in entry.shape.plain_shapes())
+    is_told_apart = any(
+        each.join is not None or each.is_distinct or each.aggregating is not None
+        for each in entry.shape.plain_shapes()
+    )
     for stream in entry.streams:
         now = streams.find_stream(stream.name)
         if now is not stream and (
@@ -489,6 +515,7 @@ def _joined_by(stream: Stream) -> tuple[object, ...]:
         is_table(stream),
         stream.n_components,
         stream.is_volatile,
+        stream.is_windowed,
     )
 
 

@@ -44,7 +44,7 @@ class UnnamedRelation:
         """The query that selects all its columns, from an input with this number."""
         entry = Input(number, self.stream.name, span=span, view=self.view)
         projection = (ProjectedColumn(f.name, Column(f.type, f.name, number)) for f in self.stream.schema)
-        return BoundQuery((entry,), (self.stream,), tuple(projection), None, (), None, None, ())
+        return BoundQuery((entry,), (self.stream,), tuple(projection), None, ())
 
 
 def unnamed_relation(

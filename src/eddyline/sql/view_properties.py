@@ -59,6 +59,13 @@ def _flag(value: Any) -> bool:
     return word == "true"
 
 
+def _positive_duration(value: Any) -> int:
+    us = duration_us(value)
+    if not us:
+        raise PropertyError(f"{value!r} is no time", hint="Write a duration such as '30 days'.")
+    return us
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise PropertyError(f"{value!r} is not a text")
@@ -94,6 +101,7 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "for": ("for_us", duration_us),
     "resolve": ("resolve_us", duration_us),
     "emit": ("emit", _one_of(*_EMITS)),
+    "keep": ("keep_us", _positive_duration),
     "within": ("within_us", duration_us),
     "deliver": ("deliver", _names),
     "message": ("message", _text),

@@ -7,6 +7,7 @@ under its kind (`file_kinds`), and the same rows again when it is read. In memor
 from eddyline.storage.arrays import map_arrays, write_arrays
 from eddyline.storage.dead_letters import DeadLetters
 from eddyline.storage.file_kinds import (
+    AGGREGATES,
     CAPTURE,
     DEAD_LETTERS,
     INDEX,
@@ -33,10 +34,12 @@ from eddyline.storage.outbox import (
 from eddyline.storage.query_counts import QueryCounts, read_counts, write_counts
 from eddyline.storage.recent_rows import RecentRows
 from eddyline.storage.store import NewFile, Store, StoredFile, make_folder, sync_folder
+from eddyline.storage.stored_aggregates import AggregateBlock, read_aggregates, write_aggregates
 from eddyline.storage.stored_tables import TableBlock, read_table, write_table
 from eddyline.storage.stored_windows import WindowBlock, read_windows, write_windows
 
 __all__ = [
+    "AGGREGATES",
     "CAPTURE",
     "DEAD_LETTERS",
     "INDEX",
@@ -46,6 +49,7 @@ __all__ = [
     "PLAN",
     "TABLES",
     "WINDOWS",
+    "AggregateBlock",
     "DeadLetters",
     "Home",
     "NewFile",
@@ -61,6 +65,7 @@ __all__ = [
     "local_folder",
     "make_folder",
     "map_arrays",
+    "read_aggregates",
     "read_capture",
     "read_counts",
     "read_dead_letters",
@@ -70,6 +75,7 @@ __all__ = [
     "read_windows",
     "stored_part",
     "sync_folder",
+    "write_aggregates",
     "write_arrays",
     "write_capture",
     "write_counts",

@@ -1,7 +1,7 @@
 """The kinds of files in the store: the folder each lies in, and the kind under which the catalog lists it.
 
-Rounds list captures, outboxes, dead letters, windows and tables. Plans and indexes are written for workers, are listed nowhere,
-and can be written again at any time.
+Rounds list captures, outboxes, dead letters, windows, tables and aggregates. Plans and indexes are written for workers, are
+listed nowhere, and can be written again at any time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ OUTBOX = "outbox"  # results
 DEAD_LETTERS = "dead"  # rows and (row, query) pairs that could not be decided
 WINDOWS = "window"  # rows in the windows of joins
 TABLES = "table"  # rows of keyed streams
+AGGREGATES = "aggregate"  # entries of aggregates
 PLAN = "plan"  # the queries on a stream
 INDEX = "index"  # the predicate index over them
 JOIN_PLAN = "joins"  # the join queries of all signatures

@@ -1,0 +1,437 @@
+"""The aggregates of the driver: the rows of each class go into its structures, and what these make are rows of relations.
+
+An aggregation is a table, whose entries change, or gives rows that stay: windows that have closed, and rows with values over
+their frames. Queries of different age see different rows of a class, so each epoch has entries of its own
+(aggregates/structure.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.aggregates import (
+    CLOSED,
+    ClassRows,
+    EntryChanges,
+    OverRows,
+    OverValues,
+    Reader,
+    RoundTime,
+    Sessions,
+    SlicedWindows,
+    Structure,
+    TemporalGroups,
+    TimedGroups,
+)
+from eddyline.batch import QueryIds, TupleBatch
+from eddyline.catalog import ListedFile
+from eddyline.engine.aggregate_files import AggregateFiles, Form
+from eddyline.engine.aggregate_plans import PlannedAggregation
+from eddyline.engine.event_time import event_times
+from eddyline.engine.identities import of_columns
+from eddyline.engine.join_visibility import queries_of
+from eddyline.engine.operator_states import OperatorState, RoundEnd
+from eddyline.engine.planned_flow import PlannedFlow
+from eddyline.model import (
+    NOW,
+    OVER,
+    ROW,
+    RUNNING,
+    SESSIONS,
+    TEMPORAL,
+    WINDOW,
+    WINDOWS,
+    Aggregation,
+    ExecutionChoices,
+    Round,
+)
+from eddyline.operators import (
+    ArrivedRows,
+    Derived,
+    DerivedNumbers,
+    Mask,
+    Operator,
+    RoundProgress,
+    Share,
+    StatelessOperator,
+    WantedMasks,
+    times_of,
+)
+from eddyline.types import TIMESTAMP
+
+
+class KeptAggregates(OperatorState):
+    """The structures of all classes, by class and kind."""
+
+    def __init__(
+        self,
+        unanswered: Callable[[str], QueryIds],
+        uncounted: Callable[[str], QueryIds],
+        time_zone: str,
+        files: AggregateFiles | None,
+    ) -> None:
+        """`unanswered` are the queries of a relation that get a first answer in the running round, `uncounted` those that have to
+        see its rows as they are before it. Without `files` nothing outlives the process."""
+        self._unanswered = unanswered
+        self._uncounted = uncounted
+        self._time_zone = time_zone
+        self._files = files
+        self._structures: dict[Form, Structure | OverRows] = {}
+        # over tables: structures that have all rows, with the aggregates that were computed of them
+        self._filled: dict[Form, frozenset[object]] = {}
+        self._window_times: dict[Form, str] = {}  # over tables: the column whose windows hold a row
+        self._last_now_us: int | None = None  # of the last round that committed
+        self._now_us = 0  # of the running round
+        self._flow: PlannedFlow  # of the running round
+        self._numbers = DerivedNumbers(0)
+        self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
+        self._before: RoundProgress | None = None
+
+    def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
+        forms: dict[Form, list[Reader]] = {}
+        for each in planned.aggregates.by_name.values():
+            for reader in _by_partition(each.reader):
+                forms.setdefault(form_of(reader.aggregation), []).append(reader)
+        structures: dict[Form, Structure | OverRows] = {}
+        for form, readers in forms.items():
+            known = self._structures.get(form)
+            if known is None or self._lacks_calls(form, readers):
+                known = _new_structure(planned, readers[0].aggregation)
+                self._filled.pop(form, None)
+            structures[form] = known
+            known.build(readers)
+        self._structures = structures
+        self._window_times = {
+            form: column for form, readers in forms.items() if (column := readers[0].aggregation.window_time)
+        }
+        self._filled = {form: calls for form, calls in self._filled.items() if form in structures}
+
+    def _lacks_calls(self, form: Form, readers: Sequence[Reader]) -> bool:
+        """Whether readers need aggregates over a table that were not computed when its rows came."""
+        known = self._filled.get(form)
+        return known is not None and not all(_needs(each) <= known for each in readers)
+
+    def begin(
+        self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
+    ) -> Sequence[Operator]:
+        self._flow, self._numbers, self._rows = planned, numbers, {}
+        levels: dict[int, set[str]] = {}
+        for name, level in planned.views.aggregation_levels.items():
+            levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
+        return [AggregateLevel(self, sorted(names), level) for level, names in sorted(levels.items())]
+
+    @property
+    def table_classes(self) -> frozenset[str]:
+        """Classes of rows that come and go: what is kept of them follows from the tables, which are stored."""
+        all_of = (each.aggregation for each in self._flow.aggregates.by_name.values())
+        return frozenset(each.rows.lower() for each in all_of if each.reads_table)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Classes over tables whose rows the running round has to find first."""
+        tables = self.table_classes
+        return frozenset(
+            name for name, kind in self._structures.keys() - self._filled.keys() if name in tables
+        )
+
+    def fill(self, name: str, rows: ArrivedRows | None, round_: Round) -> None:
+        """What a class over tables has before the round; it stays, whatever becomes of the round."""
+        if name not in self.missing:
+            return
+        readers = self._flow.aggregates.classes[name]
+        found = self._class_rows(name, rows, round_.version, readers)
+        now_us = round_.now_us if self._last_now_us is None else self._last_now_us
+        for form in [form for form in self._structures.keys() - self._filled.keys() if form[0] == name]:
+            structure = self._structures[form]
+            for _ in structure.push(self._windowed(form, found), RoundTime(now_us, None, None)):
+                pass  # nothing of it is new
+            structure.commit()
+            mine = (each.reader for each in readers if form_of(each.aggregation) == form)
+            self._filled[form] = frozenset[object]().union(*map(_needs, mine))
+
+    def recounted(self, name: str) -> Iterator[Derived]:
+        """The entries of the aggregations of a class as they are before the round."""
+        for planned in self._flow.aggregates.classes[name]:
+            ids = self._uncounted(planned.aggregation.name)
+            if len(ids) and planned.aggregation.is_table:
+                for derived in self._entries_for(planned, ids):
+                    yield replace(derived, is_recount=True)
+
+    def take(self, name: str, rows: ArrivedRows | None, before: RoundProgress) -> None:
+        """The rows of a class are complete."""
+        self._before = before
+        if rows is not None:
+            self._rows[name] = rows
+
+    def derive(self, name: str, after: RoundProgress, round_: Round) -> Iterator[Derived]:
+        """What the round makes of the rows of a class; nothing where it is a round of other streams."""
+        self._now_us = round_.now_us
+        readers = self._flow.aggregates.classes[name]
+        if not self._is_concerned(readers, round_):
+            return
+        assert self._before is not None
+        watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
+        time = RoundTime(round_.now_us, *watermarks, self._last_now_us)
+        rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
+        over: dict[tuple[str, int], list[OverValues]] = {}
+        for form in sorted(form for form in self._structures if form[0] == name):
+            structure = self._structures[form]
+            if isinstance(structure, OverRows):
+                for aggregation, values in structure.push(rows, time):
+                    over.setdefault((aggregation.name, values.epoch), []).append(values)
+            else:
+                for aggregation, changes in structure.push(self._windowed(form, rows), time):
+                    if changes.columns.num_rows and changes.reason != CLOSED:
+                        yield self._changed(aggregation, changes)
+        yield from (self._rows_over(each, values, rows) for (each, _), values in over.items())
+        for planned in readers:
+            yield from self._answers(planned)
+
+    def _is_concerned(self, readers: Sequence[PlannedAggregation], round_: Round) -> bool:
+        """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries;
+        in every round if it depends on now()."""
+        if any(each.depends_on_time for each in readers):
+            return True
+        names = self._flow.with_partners(list(round_.n_rows))
+        if not names or not readers[0].base_streams.isdisjoint(names):
+            return True
+        return any(
+            len(self._unanswered(each.aggregation.name)) for each in readers if each.aggregation.is_table
+        )
+
+    def _class_rows(
+        self, name: str, rows: ArrivedRows | None, version: int, readers: Sequence[PlannedAggregation]
+    ) -> ClassRows:
+        stream = self._flow.views.by_name[name].stream
+        if rows is None:
+            none = np.empty(0, np.int64)
+            empty = pa.RecordBatch.from_pylist([], stream.schema)
+            return ClassRows(empty, none, none, none.astype(np.int8), none.astype(bool), none)
+        epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
+        newest = epochs[np.searchsorted(epochs, version, side="right") - 1]
+        batch = rows.batch
+        epoch = np.full(len(batch), newest, np.int64)
+        if not readers[0].aggregation.reads_table:
+            return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
+        time_us = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
+        made_by = [np.asarray(batch.rows.column(f"{ROW}{k}")) for k in range(stream.n_components)]
+        sign = np.sign(batch.sign).astype(np.int8)
+        return ClassRows(batch.rows, time_us, np.maximum.reduce(made_by), sign, batch.is_late, epoch)
+
+    def _windowed(self, form: Form, rows: ClassRows) -> ClassRows:
+        """Rows of a table with the time whose windows hold them."""
+        column = self._window_times.get(form)
+        if column is None:
+            return rows
+        return replace(rows, window_us=times_of(rows.columns.column(column).cast(pa.int64()), len(rows)))
+
+    def _changed(self, aggregation: Aggregation, changes: EntryChanges) -> Derived:
+        """Entries that changed, for the queries that see them and have had an answer before."""
+        name = aggregation.name
+        is_before = ~changes.is_after
+        images = is_before[:-1] & changes.is_after[1:] & (changes.entry[:-1] == changes.entry[1:])
+        sign = np.where(changes.is_after, 1, -1).astype(np.int8)
+        columns = self._with_now(aggregation, changes.columns, changes.is_after)
+        without = queries_of(self._unanswered(name)) if aggregation.is_table else None
+        at_end = None if aggregation.is_table else np.ones(len(sign), dtype=bool)
+        return Derived(
+            name.lower(),
+            self._batch(name, columns, sign),
+            phase=1,
+            among=self._flow.aggregates.by_name[name.lower()].ids_of(changes.epoch),
+            without=without,
+            preimages=np.flatnonzero(images),
+            identity=of_columns(changes.columns, identity_columns(aggregation)),
+            is_net=True,
+            at_end=at_end,
+        )
+
+    def _rows_over(self, name: str, found: Sequence[OverValues], rows: ClassRows) -> Derived:
+        """Rows with values over their frames, of each PARTITION BY; they have the numbers of the rows they are."""
+        places = found[0].rows
+        parts = [rows.columns.take(pa.array(places)), *(each.columns for each in found)]
+        columns = pa.RecordBatch.from_arrays(
+            [column for part in parts for column in part.columns],
+            names=[each for part in parts for each in part.schema.names],
+        )
+        n = len(places)
+        batch = TupleBatch(name, columns, rows.arrival[places], np.ones(n, np.int8), np.zeros(n, dtype=bool))
+        among = self._flow.aggregates.by_name[name.lower()].ids_of(found[0].epoch)
+        return Derived(name.lower(), batch, among=among, is_numbered=True)
+
+    def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
+        """First answers: all entries as they are after the round."""
+        if planned.aggregation.is_table:
+            yield from self._entries_for(planned, self._unanswered(planned.aggregation.name))
+
+    def _entries_for(self, planned: PlannedAggregation, ids: QueryIds) -> Iterator[Derived]:
+        """All entries as they are now, for some queries."""
+        aggregation = planned.aggregation
+        structure = self._structures[form_of(aggregation)]
+        assert not isinstance(structure, OverRows), aggregation.name
+        for epoch, mine in planned.epochs_of(np.sort(ids)).items():
+            found = structure.current(aggregation, epoch)
+            columns = self._with_now(aggregation, found, np.ones(found.num_rows, dtype=bool))
+            if columns.num_rows:
+                yield Derived(
+                    aggregation.name.lower(),
+                    self._batch(aggregation.name, columns, np.ones(columns.num_rows, np.int8)),
+                    phase=1,
+                    only=mine,
+                    identity=of_columns(columns, identity_columns(aggregation)),
+                    is_net=True,
+                )
+
+    def _with_now(self, aggregation: Aggregation, columns: pa.RecordBatch, is_after: Mask) -> pa.RecordBatch:
+        """Entries with the time at which queries ask of them, where these compare it."""
+        if not self._flow.aggregates.by_name[aggregation.name.lower()].reader.deadlines:
+            return columns
+        before_us = self._now_us if self._last_now_us is None else self._last_now_us
+        now = pa.array(np.where(is_after, self._now_us, before_us)).cast(TIMESTAMP)
+        return columns.append_column(NOW, now)
+
+    def _batch(self, name: str, columns: pa.RecordBatch, sign: npt.NDArray[np.int8]) -> TupleBatch:
+        """Entries with numbers of their own; no single row is what they are made of."""
+        n = columns.num_rows
+        numbers = self._numbers.take(n)
+        return TupleBatch(name, columns, numbers, sign, np.zeros(n, dtype=bool), np.zeros((n, 1), np.int64))
+
+    def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
+        if self._files is None:
+            return [], []
+        tables = self.table_classes
+        stored = {form: each for form, each in self._structures.items() if form[0] not in tables}
+        return self._files.write(round_number, stored)
+
+    def commit(self, end: RoundEnd) -> None:
+        for structure in self._structures.values():
+            structure.commit()
+        self._last_now_us = max(self._last_now_us or end.round.now_us, end.round.now_us)
+        if self._files is not None:
+            self._files.commit(is_empty=not self._structures)
+        self._rows = {}
+
+    def rollback(self) -> None:
+        for structure in self._structures.values():
+            structure.rollback()
+        if self._files is not None:
+            self._files.rollback()
+        self._rows = {}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is something to keep, or files list some."""
+        return bool(self._structures) or (self._files is not None and self._files.has_any)
+
+    def restore(self, now_us: int) -> None:
+        """After opening a home, once the structures are built: what was kept after the last round, which had this time."""
+        assert self._files is not None
+        self._last_now_us = now_us
+        for form, saved in self._files.restore().items():
+            if form in self._structures:
+                self._structures[form].load(saved)
+
+    def next_deadline(self) -> int | None:
+        """The first time at which time alone may change an entry."""
+        entries = (each for each in self._structures.values() if not isinstance(each, OverRows))
+        found = (structure.next_deadline() for structure in entries)
+        return min((at for at in found if at is not None), default=None)
+
+    def facts(self, aggregation: Aggregation) -> dict[str, Any] | None:
+        """Numbers for explain: groups, bytes, the next deadline."""
+        structure = self._structures.get(form_of(aggregation))
+        if structure is None:
+            return None
+        deadline = None if isinstance(structure, OverRows) else structure.next_deadline()
+        return {**structure.snapshot(), "bytes": structure.nbytes, "deadline_us": deadline}
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            f"{name} ({kind})": structure.snapshot() for (name, kind), structure in self._structures.items()
+        }
+
+
+class AggregateLevel(StatelessOperator):
+    """The aggregations of classes whose rows are complete before one level of joins, as an operator of the walk."""
+
+    def __init__(self, aggregates: KeptAggregates, classes: Sequence[str], level: int) -> None:
+        self.level, self.order = level, (level, 2)
+        self._aggregates = aggregates
+        self._classes = classes
+
+    def recounted(
+        self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
+        for name in self._classes:
+            self._aggregates.fill(name, rows.get(name), round_)
+            yield from self._aggregates.recounted(name)
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
+    ) -> Iterator[Derived]:
+        for name in self._classes:
+            self._aggregates.take(name, arrived.get(name), progress)
+        return iter(())
+
+    def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
+        for name in self._classes:
+            yield from self._aggregates.derive(name, progress, round_)
+
+
+def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure | OverRows:
+    schema = planned.views.by_name[aggregation.rows.lower()].stream.schema
+    keys = pa.schema([schema.field(name) for name in aggregation.keys])
+    if aggregation.kind == OVER:
+        return OverRows()
+    if aggregation.kind == RUNNING:
+        return TimedGroups(keys, reads_table=aggregation.reads_table)
+    if aggregation.kind == TEMPORAL:
+        return TemporalGroups(keys, reads_table=aggregation.reads_table)
+    if aggregation.kind == WINDOWS:
+        return SlicedWindows(keys, reads_table=aggregation.reads_table)
+    assert aggregation.kind == SESSIONS, aggregation.kind
+    return Sessions(keys)
+
+
+def _needs(reader: Reader) -> frozenset[object]:
+    """What has to be computed of all rows of a table: aggregates, and which rows pass conditions on now()."""
+    return frozenset((*reader.calls, reader.aggregation.bounds))
+
+
+def _by_partition(reader: Reader) -> Iterator[Reader]:
+    """A reader of rows over frames, for each PARTITION BY by itself; others as they are."""
+    aggregation = reader.aggregation
+    if not aggregation.is_over:
+        yield reader
+        return
+    for keys in dict.fromkeys(aggregation.keys if each.keys is None else each.keys for each in reader.calls):
+        calls = (
+            each for each in reader.calls if (aggregation.keys if each.keys is None else each.keys) == keys
+        )
+        yield replace(reader, aggregation=replace(aggregation, keys=keys), calls=tuple(calls))
+
+
+def form_of(aggregation: Aggregation) -> Form:
+    """The class of an aggregation, and the kind of structure that has its rows; of OVER, one for each PARTITION BY."""
+    kind = aggregation.kind
+    if aggregation.is_over:
+        kind += f" by {', '.join(aggregation.keys)}"
+    elif aggregation.window_time is not None:
+        kind += f" of {aggregation.window_time}"
+    return aggregation.rows.lower(), kind
+
+
+def identity_columns(aggregation: Aggregation) -> list[str]:
+    """What tells the entries of an aggregation apart."""
+    return [*aggregation.keys, *(() if aggregation.window is None else (WINDOW,))]
