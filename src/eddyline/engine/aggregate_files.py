@@ -33,11 +33,15 @@ class AggregateFiles:
         )
 
     def write(
-        self, round_number: int, structures: Mapping[Form, Structure | OverRows]
+        self,
+        round_number: int,
+        pushed: Mapping[Form, Structure | OverRows],
+        structures: Mapping[Form, Structure | OverRows],
     ) -> tuple[list[ListedFile], list[str]]:
-        """Step 3: a file of what the round has changed, if there is anything; and those listed no longer."""
+        """Step 3: a file of what the round has changed, if there is anything; and those listed no longer. Of all structures the
+        round has `pushed` rows or time to some."""
         self._new = None
-        changed = _blocks({form: structure.save() for form, structure in structures.items()})
+        changed = _blocks({form: structure.save() for form, structure in pushed.items()})
         if not structures and self._files:  # no query aggregates any more
             return [], [file.name for file in self._files]
         if not changed:

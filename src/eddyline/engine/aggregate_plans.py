@@ -31,9 +31,9 @@ class PlannedAggregation:
         aggregation = self.aggregation
         return bool(aggregation.bounds or self.reader.deadlines) or aggregation.keep_us is not None
 
-    def ids_of(self, epoch: int) -> QueryIds | None:
-        """The queries and bodies of an epoch; None: all of them are."""
-        if len(self.reader.epochs) == 1:
+    def ids_of(self, epoch: int, *, is_newest: bool) -> QueryIds | None:
+        """The queries and bodies of an epoch; None: all of them are, and there are no newer ones."""
+        if is_newest and len(self.reader.epochs) == 1:
             return None
         found: QueryIds = self.first.ids[self.first.versions == epoch]
         return found

@@ -89,6 +89,8 @@ class KeptAggregates(OperatorState):
         self._last_now_us: int | None = None  # of the last round that committed
         self._now_us = 0  # of the running round
         self._flow: PlannedFlow  # of the running round
+        self._built_version = -1  # of the plan that the structures have
+        self._pushed: dict[Form, Structure | OverRows] = {}  # structures that the running round has called
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
         self._before: RoundProgress | None = None
@@ -106,7 +108,7 @@ class KeptAggregates(OperatorState):
                 self._filled.pop(form, None)
             structures[form] = known
             known.build(readers)
-        self._structures = structures
+        self._structures, self._built_version = structures, planned.joins.plan.version
         self._window_times = {
             form: column for form, readers in forms.items() if (column := readers[0].aggregation.window_time)
         }
@@ -120,7 +122,7 @@ class KeptAggregates(OperatorState):
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
     ) -> Sequence[Operator]:
-        self._flow, self._numbers, self._rows = planned, numbers, {}
+        self._flow, self._numbers, self._rows, self._pushed = planned, numbers, {}, {}
         levels: dict[int, set[str]] = {}
         for name, level in planned.views.aggregation_levels.items():
             levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
@@ -181,17 +183,29 @@ class KeptAggregates(OperatorState):
         rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
         over: dict[tuple[str, int], list[OverValues]] = {}
         for form in sorted(form for form in self._structures if form[0] == name):
-            structure = self._structures[form]
+            structure = self._pushed[form] = self._structures[form]
             if isinstance(structure, OverRows):
                 for aggregation, values in structure.push(rows, time):
-                    over.setdefault((aggregation.name, values.epoch), []).append(values)
+                    if self._is_planned(aggregation, values.epoch):
+                        over.setdefault((aggregation.name, values.epoch), []).append(values)
             else:
                 for aggregation, changes in structure.push(self._windowed(form, rows), time):
-                    if changes.columns.num_rows and changes.reason != CLOSED:
+                    is_told = changes.columns.num_rows and changes.reason != CLOSED
+                    if is_told and self._is_planned(aggregation, changes.epoch):
                         yield self._changed(aggregation, changes)
         yield from (self._rows_over(each, values, rows) for (each, _), values in over.items())
         for planned in readers:
             yield from self._answers(planned)
+
+    def _is_planned(self, aggregation: Aggregation, epoch: int) -> bool:
+        """Whether the round knows the queries of an epoch: others may have been registered since it was planned."""
+        planned = self._flow.aggregates.by_name.get(aggregation.name.lower())
+        return planned is not None and epoch in planned.reader.epochs
+
+    def _ids_of(self, name: str, epoch: int) -> QueryIds | None:
+        """The queries of an epoch; None: all that the filters of the relation have."""
+        is_newest = self._flow.joins.plan.version == self._built_version
+        return self._flow.aggregates.by_name[name.lower()].ids_of(epoch, is_newest=is_newest)
 
     def _is_concerned(self, readers: Sequence[PlannedAggregation], round_: Round) -> bool:
         """Whether time passes for a class: with rows of its streams or of those joined with them, in a tick, for new queries;
@@ -244,7 +258,7 @@ class KeptAggregates(OperatorState):
             name.lower(),
             self._batch(name, columns, sign),
             phase=1,
-            among=self._flow.aggregates.by_name[name.lower()].ids_of(changes.epoch),
+            among=self._ids_of(name, changes.epoch),
             without=without,
             preimages=np.flatnonzero(images),
             identity=of_columns(changes.columns, identity_columns(aggregation)),
@@ -262,8 +276,7 @@ class KeptAggregates(OperatorState):
         )
         n = len(places)
         batch = TupleBatch(name, columns, rows.arrival[places], np.ones(n, np.int8), np.zeros(n, dtype=bool))
-        among = self._flow.aggregates.by_name[name.lower()].ids_of(found[0].epoch)
-        return Derived(name.lower(), batch, among=among, is_numbered=True)
+        return Derived(name.lower(), batch, among=self._ids_of(name, found[0].epoch), is_numbered=True)
 
     def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
         """First answers: all entries as they are after the round."""
@@ -273,7 +286,9 @@ class KeptAggregates(OperatorState):
     def _entries_for(self, planned: PlannedAggregation, ids: QueryIds) -> Iterator[Derived]:
         """All entries as they are now, for some queries."""
         aggregation = planned.aggregation
-        structure = self._structures[form_of(aggregation)]
+        structure = self._structures.get(form_of(aggregation))
+        if structure is None:  # its last query was dropped since the round was planned
+            return
         assert not isinstance(structure, OverRows), aggregation.name
         for epoch, mine in planned.epochs_of(np.sort(ids)).items():
             found = structure.current(aggregation, epoch)
@@ -306,20 +321,25 @@ class KeptAggregates(OperatorState):
         if self._files is None:
             return [], []
         tables = self.table_classes
-        stored = {form: each for form, each in self._structures.items() if form[0] not in tables}
-        return self._files.write(round_number, stored)
+        pushed, all_of = (
+            {form: each for form, each in structures.items() if form[0] not in tables}
+            for structures in (self._pushed, self._structures)
+        )
+        return self._files.write(round_number, pushed, all_of)
 
     def commit(self, end: RoundEnd) -> None:
-        for structure in self._structures.values():
+        for structure in self._pushed.values():
             structure.commit()
+        self._pushed = {}
         self._last_now_us = max(self._last_now_us or end.round.now_us, end.round.now_us)
         if self._files is not None:
             self._files.commit(is_empty=not self._structures)
         self._rows = {}
 
     def rollback(self) -> None:
-        for structure in self._structures.values():
+        for structure in self._pushed.values():
             structure.rollback()
+        self._pushed = {}
         if self._files is not None:
             self._files.rollback()
         self._rows = {}

@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from eddyline.aggregates import are_distinct
 from eddyline.batch import PartMatches, QueryIds, TupleBatch, projected_columns
 from eddyline.engine.join_visibility import is_in, narrowed, pair_numbers
 from eddyline.filters import DeadPairs, FilterOutput
 from eddyline.model import Column, Segment
-from eddyline.types import is_floating, python_values
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -108,7 +107,7 @@ def _unchanged_part(part: PartMatches, place_of: Numbers, differs: _Differences)
             is_same &= ~differs.at(expression.name, images)
         elif expression in part.computed_values:
             values = part.computed_values[expression]
-            is_same &= are_same(values.take(pa.array(before)), values.take(pa.array(after)))
+            is_same &= ~are_distinct(values.take(pa.array(before)), values.take(pa.array(after)))
     return numbers[before[is_same]]
 
 
@@ -125,7 +124,7 @@ class _Differences:
         if column not in self._known:
             values = self._rows.column(column)
             before, after = values.take(pa.array(self._images)), values.take(pa.array(self._images + 1))
-            self._known[column] = ~are_same(before, after)
+            self._known[column] = are_distinct(before, after)
         return self._known[column]
 
     def at(self, column: str, images: Numbers) -> Mask:
@@ -137,25 +136,3 @@ class _Differences:
         for column in columns:
             found |= self.of(column)
         return found
-
-
-def are_same(left: pa.Array, right: pa.Array) -> Mask:
-    """Which values are not distinct: NULL is NULL, NaN is NaN, -0.0 is 0.0."""
-    t = left.type
-    if pa.types.is_struct(t):
-        same = _mask(pc.equal(left.is_valid(), right.is_valid()))
-        for at in range(t.num_fields):
-            same &= are_same(left.field(at), right.field(at)) | ~_mask(left.is_valid())
-        return same
-    if pa.types.is_nested(t):
-        pairs = zip(python_values(left), python_values(right), strict=True)
-        return np.fromiter((repr(a) == repr(b) for a, b in pairs), bool, len(left))
-    same = pc.fill_null(pc.equal(left, right), False)
-    same = pc.or_(same, pc.and_(left.is_null(), right.is_null()))
-    if is_floating(t):
-        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
-    return _mask(same)
-
-
-def _mask(values: pa.Array) -> Mask:
-    return np.asarray(values.to_numpy(zero_copy_only=False)).astype(bool)
