@@ -6,6 +6,7 @@ over their frames. What a round does is held apart until it commits.
 
 from eddyline.aggregates.absence import Absences
 from eddyline.aggregates.calendar import Calendar
+from eddyline.aggregates.changes import are_distinct
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.over import OverRows, OverValues
 from eddyline.aggregates.rows import ClassRows, EntryChanges
@@ -37,4 +38,5 @@ __all__ = [
     "Structure",
     "TemporalGroups",
     "TimedGroups",
+    "are_distinct",
 ]

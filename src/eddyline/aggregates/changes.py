@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 from eddyline.aggregates.call_states import CallStates
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.rows import EntryChanges, Ints, Mask
-from eddyline.model import OVERFLOW, WINDOW, AggregateCall
+from eddyline.model import OVERFLOW, WINDOW, WINDOW_TYPE, AggregateCall
 from eddyline.types import TIMESTAMP, is_floating, is_nested
-
-WINDOW_TYPE = pa.struct([pa.field("start", TIMESTAMP), pa.field("end", TIMESTAMP)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +128,17 @@ def _batch(keys: Keys, at: Places, values: Mapping[str, pa.Array], rows: Ints) -
 def are_distinct(left: pa.Array, right: pa.Array) -> Mask:
     """Where values differ: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
     t = left.type
-    if is_nested(t):  # Arrow does not compare them
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return np.array([repr(a) != repr(b) for a, b in pairs], dtype=bool)
     if pa.types.is_null(t):
         return np.zeros(len(left), dtype=bool)
     one_null = np.asarray(pc.xor(left.is_null(), right.is_null()))
+    if pa.types.is_struct(t):
+        inside = np.zeros(len(left), dtype=bool)
+        for at in range(t.num_fields):
+            inside |= are_distinct(left.field(at), right.field(at))
+        return np.asarray(one_null | (inside & np.asarray(left.is_valid())))
+    if is_nested(t):  # Arrow does not compare them
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.array([repr(a) != repr(b) for a, b in pairs], dtype=bool)
     if is_floating(t):
         a, b = (np.asarray(values.fill_null(0.0)) for values in (left, right))
         return np.asarray(one_null | ~((a == b) | (np.isnan(a) & np.isnan(b))))

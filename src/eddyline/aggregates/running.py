@@ -21,7 +21,7 @@ from eddyline.aggregates.changes import Places, Side, answer, entries_once, entr
 from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.seen import SeenTimes
-from eddyline.aggregates.structure import GONE, Reader, RoundTime
+from eddyline.aggregates.structure import FORGOTTEN, GONE, Reader, RoundTime
 from eddyline.kernels import NOTHING
 from eddyline.model import AggregateCall, Aggregation
 
@@ -206,7 +206,7 @@ class RunningGroups:
         at, table = Places(keys), self._entries.keys
         if mark != FOR_EVER:
             gone = Side(before.values, before.is_there & ~after.is_there)
-            forgotten = entries_once(0, table, at, gone, is_after=False, reason="forgotten")
+            forgotten = entries_once(0, table, at, gone, is_after=False, reason=FORGOTTEN)
             if forgotten is not None:
                 yield forgotten
             before = Side(before.values, before.is_there & after.is_there)

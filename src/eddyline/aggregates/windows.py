@@ -29,7 +29,7 @@ from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
 from eddyline.aggregates.slice_store import SliceStore
 from eddyline.aggregates.slices import NEVER, SliceOrder, first_open, slice_starts, windows_of
-from eddyline.aggregates.structure import Reader, RoundTime
+from eddyline.aggregates.structure import CLOSED, Reader, RoundTime
 from eddyline.model import NO_TIME, AggregateCall, Aggregation, TimeWindow
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -209,7 +209,7 @@ class SlicedWindows:
         at = WindowPlaces(np.concatenate([c.key for c in closed]), ends - window.size_us, ends)
         for reader in readers:
             is_final = reader.aggregation.is_final
-            reason = "" if is_final else "closed"
+            reason = "" if is_final else CLOSED
             values = _joined([side(c.states, reader.calls) for c in closed], reader.calls)
             changes = entries_once(epoch, self._entries.keys, at, values, is_after=is_final, reason=reason)
             if changes is not None:
