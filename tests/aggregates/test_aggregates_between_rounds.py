@@ -93,3 +93,11 @@ def test_queries_that_come_and_go_while_tasks_work_are_those_of_the_next_round(t
         late.push("a", rows(minute))
     for name in TEXTS:
         assert told(engine, f"{name} later")[-3:] == told(late, f"{name} later")[-3:], name
+
+
+def test_a_query_whose_groups_never_end_warns_of_keep():
+    engine = engine_with(TEXTS)
+    assert engine.get("running").warnings == [
+        "this query has one state per k, for ever: keep = '30 days' forgets groups without rows for so long"
+    ]
+    assert engine.get("final").warnings == []

@@ -24,7 +24,7 @@ from eddyline.filters import Why, WhyNot
 from eddyline.model import AtomKind, QueryState, Round, Shape, iso_time
 from eddyline.notebook import html_table
 from eddyline.receipts import branches_over, has_repeated_sets, input_numbers, record_written_out
-from eddyline.rules import output_warnings
+from eddyline.rules import endless_groups, output_warnings
 from eddyline.runtime import Subscription, WhenFull, call_each
 from eddyline.storage import StoredPart
 
@@ -287,7 +287,9 @@ def _branch_warnings(rounds: RoundEngine, who: str, shape: Shape, constants: Seq
     for never in shape.condition.never:
         if frame.array(evaluate(never, frame))[0].as_py() is True:
             return [f"{who} can never match: its conditions contradict each other"]
-    if not shape.condition.clauses and shape.join is None and shape.aggregating is None:
+    if shape.aggregating is not None:
+        return [f"{who} {warning}" for warning in endless_groups(shape)]
+    if not shape.condition.clauses and shape.join is None:
         return [f"{who} matches every row"]
     with rounds.lock:
         return list(output_warnings(rounds, shape, constants))

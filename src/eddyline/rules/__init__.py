@@ -9,7 +9,7 @@ Enters: SQL and properties as users write them. Leaves: catalog entries, or ever
 
 from eddyline.documents import RulesError
 from eddyline.rules.applying import Applied, apply, apply_rules, rollback
-from eddyline.rules.cost import cost_class
+from eddyline.rules.cost import cost_class, endless_groups
 from eddyline.rules.exporting import export
 from eddyline.rules.files import Desired, Source, StatedStream, desired, rule_files
 from eddyline.rules.join_output import output_warnings
@@ -37,6 +37,7 @@ __all__ = [
     "apply_rules",
     "cost_class",
     "desired",
+    "endless_groups",
     "export",
     "find_query",
     "output_warnings",

@@ -55,7 +55,7 @@ def rule_warnings(shape: Shape, constants: Sequence[Any] | None, context: Contex
 
 def _branch_warnings(shape: Shape, constants: Sequence[Any] | None, context: Context) -> Iterator[str]:
     clauses = shape.condition.clauses
-    yield from _endless_groups(shape)
+    yield from endless_groups(shape)
     if not clauses:
         if shape.join is None and shape.aggregating is None:
             yield "matches every row"
@@ -72,7 +72,7 @@ def _branch_warnings(shape: Shape, constants: Sequence[Any] | None, context: Con
         yield f"matches a regular expression on every row of {_read(shape)}: no condition narrows it first"
 
 
-def _endless_groups(shape: Shape) -> Iterator[str]:
+def endless_groups(shape: Shape) -> Iterator[str]:
     """Groups over streams that are never forgotten, and partitions whose frames have no beginning."""
     aggregating = shape.aggregating
     if aggregating is None or aggregating.aggregation.reads_table:
