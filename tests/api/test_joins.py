@@ -8,7 +8,7 @@ import pytest
 
 import eddyline
 from eddyline.errors import SchemaError, UnknownNameError
-from eddyline.explain.join_state import HISTORY_POINTS
+from eddyline.explain.size_history import HISTORY_POINTS
 from eddyline.model import FIRST_DERIVED
 from eddyline.proof import checksum_of
 from eddyline.receipts.receipts import _prove_plainly

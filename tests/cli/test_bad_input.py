@@ -34,7 +34,8 @@ TOP = [
     ("eddyline completion tcsh", "there is no shell tcsh\nhint: Known: bash, fish, zsh.\n"),
     ("eddyline completion", "completion needs a SHELL: bash, zsh, fish\n"
         "hint: Try eval \"$(eddyline completion bash)\", or see eddyline completion --help.\n"),
-    ("eddyline explain", "explain takes a query, --all, --filters or --joins\nhint: See eddyline explain --help.\n"),
+    ("eddyline explain", "explain takes a query, --all, --filters, --joins or --aggregates\n"
+        "hint: See eddyline explain --help.\n"),
     ("eddyline version now", "'now' was not expected\nhint: See eddyline version --help.\n"),
 ]  # fmt: skip
 

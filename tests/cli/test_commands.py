@@ -197,7 +197,7 @@ def test_filters_are_explained_of_one_stream_or_of_all(shell, home):
     assert (facts["stream"], facts["policy"], facts["filters"][0]["n_queries"]) == ("trades", "auto", 1)
     assert shell("eddyline explain --filters tardes").code == 1
     for wrong in ("eddyline explain cheap --filters", "eddyline explain --all --filters"):
-        assert shell(wrong).err.startswith("explain takes a query, --all, --filters or --joins")
+        assert shell(wrong).err.startswith("explain takes a query, --all, --filters, --joins or --aggregates")
 
 
 def test_why_takes_pairs_or_json_or_nothing(shell, home):

@@ -127,6 +127,26 @@ def test_joins_are_seen_from_afar_as_the_engine_sees_them(anna, admin, home):
     assert str(query.why_not()) == str(home.engine.get(query.id).why_not())
 
 
+def test_aggregates_are_explained_as_the_engine_explains_them_and_others_show_their_sizes_only(
+    anna, admin, home
+):
+    home.engine.query("SELECT sym, count(*) AS n FROM trades GROUP BY sym", name="mine", owner="anna")
+    home.engine.query(
+        "SELECT sym, count(*) AS n FROM trades WHERE price > 77 GROUP BY sym", name="bobs", owner="bob"
+    )
+    home.engine.push("trades", [{"sym": "ACME", "price": 100.0}])
+    assert admin.explain_aggregates().as_dict() == home.engine.explain_aggregates("trades").as_dict()
+    found = {facts["words"]: facts for facts in anna.explain_aggregates("trades")}
+    assert found.keys() == {"FROM trades", None}
+    assert [each["name"] for each in found["FROM trades"]["queries"]] == ["mine"]
+    assert (found[None]["queries"], found[None]["keys"], found[None]["n_queries"]) == ([], [], 1)
+    assert found[None]["structures"][0]["groups"] == 1
+    assert "a class of other owners: 1 query" in str(anna.explain_aggregates())
+    assert "77" not in str(anna.explain_aggregates().as_dict())
+    with pytest.raises(UnknownNameError, match="there is no stream"):
+        anna.explain_aggregates("tardes")
+
+
 def test_filters_are_explained_as_the_engine_explains_them_and_others_have_no_text(anna, admin, home):
     home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^A'", name="mine", owner="anna")
     home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^B'", name="bobs", owner="bob")

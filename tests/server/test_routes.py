@@ -44,6 +44,7 @@ CASES = {
     ("GET", "/api/v1/vocabulary"): Case("reader"),
     ("GET", "/api/v1/index"): Case("admin"),
     ("GET", "/api/v1/joins"): Case("reader"),
+    ("GET", "/api/v1/aggregates"): Case("reader"),
     ("GET", "/api/v1/events"): Case("admin"),
     ("GET", "/api/v1/dead_letters"): Case("reader", query="query={query}", is_owned=True),
     ("GET", "/api/v1/streams"): Case("reader"),

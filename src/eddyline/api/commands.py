@@ -25,7 +25,7 @@ from eddyline.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from eddyline.explain import busiest, in_words, join_facts
+from eddyline.explain import aggregate_facts, busiest, in_words, join_facts
 from eddyline.model import iso_time
 from eddyline.runtime import tail
 from eddyline.types import type_name
@@ -62,6 +62,7 @@ class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
         "explain_index",
         "explain_filters",
         "explain_joins",
+        "explain_aggregates",
         "why",
         "why_not",
         "try_query",
@@ -189,7 +190,19 @@ class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
             self._rounds.check_open()
             found = join_facts(self._rounds, own=own)
             history = self._engine.join_history.points()
-        points = [{**point, "at": iso_time(point["at_us"], timespec="seconds")} for point in history]
+        return found.as_dict() | {"history": _timed(history), "shown": str(found)}
+
+    def explain_aggregates(self, *, stream: str | None = None, own: Any = None) -> dict[str, Any]:
+        """What aggregates keep, of a stream or of all, over time too: of the queries `own`, if they are given."""
+        with self._rounds.lock:
+            self._rounds.check_open()
+            found = aggregate_facts(self._rounds, stream, own=own)
+            history = self._engine.aggregate_history.points()
+        shown = {facts["id"] for facts in found}
+        points = [
+            {**point, "classes": {str(i): sizes for i, sizes in point["classes"].items() if i in shown}}
+            for point in _timed(history)
+        ]
         return found.as_dict() | {"history": points, "shown": str(found)}
 
     def dead_letters(
@@ -253,3 +266,8 @@ class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
                 "an engine in memory keeps nothing", hint="Open it with a home: eddyline.open('folder')."
             )
         return self._rounds.durable
+
+
+def _timed(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Points of a history, with their time in words."""
+    return [{**point, "at": iso_time(point["at_us"], timespec="seconds")} for point in points]

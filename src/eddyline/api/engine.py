@@ -68,19 +68,23 @@ from eddyline.events import (
 from eddyline.explain import (
     TRIAL_ROWS,
     TRIAL_S,
+    AggregatesExplanation,
     Counters,
     Explanation,
     FiltersExplanation,
     IndexExplanation,
-    JoinHistory,
     JoinsExplanation,
     Partition,
+    SizeHistory,
     Tally,
+    aggregate_facts,
+    class_sizes,
     counters,
     explain,
     explain_index,
     filter_facts,
     has_filters,
+    held_sizes,
     join_facts,
     partitions_of,
     try_record,
@@ -251,8 +255,10 @@ class Engine:
             for event in rounds.announcements.events:  # of opening the home
                 self._tally.heard(event)
             rounds.listen(self._tally.heard)
-            self.join_history = JoinHistory(rounds)
-            rounds.listen(self.join_history.heard)
+            self.join_history = SizeHistory(rounds, "streams", held_sizes)
+            self.aggregate_history = SizeHistory(rounds, "classes", class_sizes)
+            for history in (self.join_history, self.aggregate_history):
+                rounds.listen(history.heard)
 
     # ----------------------------------------------------------------------------------------- streams
 
@@ -674,6 +680,13 @@ class Engine:
         with self.rounds.lock:
             self.rounds.check_open()
             return join_facts(self.rounds)
+
+    def explain_aggregates(self, stream: str | None = None) -> AggregatesExplanation:
+        """What aggregates keep, of a stream or of all, by class: the queries that share its rows, groups, slices, rows and bytes,
+        when time changes an entry next, and late rows of the streams (docs/aggregates.md)."""
+        with self.rounds.lock:
+            self.rounds.check_open()
+            return aggregate_facts(self.rounds, stream)
 
     def explain_filters(self, stream: str | None = None, *, bound: bool = True) -> FiltersExplanation:
         """The expensive conditions of the queries of a stream, or of all: their order and why it changed, what they cost, and

@@ -157,9 +157,10 @@ def alert_text(facts: dict[str, Any]) -> str:
 
 
 def explain(args: argparse.Namespace, out: Output) -> int:
-    if sum((args.all, args.joins, args.query is not None, args.filters is not None)) != 1:
+    whats = (args.query, args.filters, args.aggregates)
+    if sum((args.all, args.joins, *(what is not None for what in whats))) != 1:
         raise CommandError(
-            "explain takes a query, --all, --filters or --joins",
+            "explain takes a query, --all, --filters, --joins or --aggregates",
             hint="See eddyline explain --help.",
         )
     if args.all:
@@ -168,6 +169,8 @@ def explain(args: argparse.Namespace, out: Output) -> int:
         return _explain_whole(args, out, "explain_joins")
     if args.filters is not None:
         return _explain_whole(args, out, "explain_filters", stream=args.filters or None)
+    if args.aggregates is not None:
+        return _explain_whole(args, out, "explain_aggregates", stream=args.aggregates or None)
     texts: Sequence[str | None] = [None]
     if args.query.lstrip()[:6].lower() == "select":
         texts = [args.query]

@@ -181,6 +181,13 @@ def explain(commands: Commands) -> None:
         action="store_true",
         help="the rows joins retain of each stream, and the order of probes",
     )
+    parser.add_argument(
+        "--aggregates",
+        nargs="?",
+        const="",
+        metavar="STREAM",
+        help="what aggregates keep, of a stream or of all: groups, bytes, which queries share it",
+    )
     add_owner_option(parser)
 
 

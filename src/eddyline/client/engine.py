@@ -22,6 +22,7 @@ from eddyline.client.query import (
     word_of,
 )
 from eddyline.documents import (
+    AggregatesExplanation,
     DeadLetter,
     Explanation,
     FiltersExplanation,
@@ -399,6 +400,11 @@ class RemoteEngine:
         """What joins keep of each stream, and in which order new rows look for partners."""
         found = self.connection.get("/joins", owner=self._owner)
         return JoinsExplanation(found["streams"], found["signatures"], found["choices"])
+
+    def explain_aggregates(self, stream: str | None = None) -> AggregatesExplanation:
+        """What aggregates keep, of a stream or of all, by class. Of classes of other owners only the sizes are given."""
+        found = self.connection.get("/aggregates", stream=stream, owner=self._owner)
+        return AggregatesExplanation(found["streams"], found["classes"])
 
     def events(self, *, newest: int = 1000) -> list[dict[str, Any]]:
         """The latest events of the engine, oldest first, each with the name of its event. For admins."""

@@ -4,6 +4,7 @@ Enters: facts that rooms above found, or the JSON a server sent. Leaves: documen
 engine, so a client loads no more than this.
 """
 
+from eddyline.documents.aggregate_explanations import AggregatesExplanation
 from eddyline.documents.alert_counts import AlertCounts
 from eddyline.documents.error_documents import error_from, error_to
 from eddyline.documents.explanations import Explanation, IndexExplanation, suspended_text
@@ -25,6 +26,7 @@ from eddyline.documents.trials import Trial, TrialError, TrialInput, trial_docum
 from eddyline.documents.verdicts import ClauseVerdict, InputWhyNot, JoinWhy, JoinWhyNot, Why, WhyNot
 
 __all__ = [
+    "AggregatesExplanation",
     "AlertCounts",
     "ClauseVerdict",
     "DeadLetter",

@@ -6,10 +6,10 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.documents.aggregate_explanations import query_aggregate_lines
 from eddyline.documents.filter_explanations import filter_words
 from eddyline.documents.join_explanations import query_join_lines
 from eddyline.documents.quantities import duration
-from eddyline.documents.times import iso_time
 
 _MEANING = {
     "index": "decided for all queries at once",
@@ -47,7 +47,7 @@ class Explanation:
             lines += [f"  {line}" for line in (*_input_lines_of(branch), *_condition_lines(branch))]
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
         lines += [f"  subquery   {_subquery_words(each)}" for each in f.get("subqueries", ())]
-        lines += [f"  aggregate  {_aggregate_words(each)}" for each in f.get("aggregates", ())]
+        lines += query_aggregate_lines(f.get("aggregates", ()))
         if f.get("n_counted") is not None:
             lines.append(f"  counted    each result once, while it occurs: {f['n_counted']:,} now")
         lines += _cut_lines(f.get("cuts") or [])
@@ -123,20 +123,6 @@ def _subquery_words(facts: dict[str, Any]) -> str:
     n = facts["n_queries"]
     shared = f"once for {n:,} quer{'y' if n == 1 else 'ies'}"
     return f"{facts['name']} is computed by itself, {shared}: {facts['n_counted']:,} rows now"
-
-
-def _aggregate_words(facts: dict[str, Any]) -> str:
-    """What is kept for an aggregation, in a line."""
-    n, kept = facts["n_queries"], facts["kept"]
-    shared = f"{facts['kind']}, rows shared by {n:,} quer{'y' if n == 1 else 'ies'}"
-    if kept is None:
-        return shared
-    counts = [
-        f"{value:,} {name}" for name, value in kept.items() if name != "deadline_us" and value is not None
-    ]
-    deadline = kept["deadline_us"]
-    due = "" if deadline is None else f"; time changes it next at {iso_time(deadline)}"
-    return f"{shared}: {', '.join(counts)}{due}"
 
 
 def _results_words(facts: dict[str, Any]) -> str:

@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
-from eddyline.engine.aggregate_files import AggregateFiles
+from eddyline.engine.aggregate_files import AggregateFiles, Form
 from eddyline.engine.aggregate_plans import planned_aggregates
+from eddyline.engine.aggregate_sizes import AggregateSizes
 from eddyline.engine.condition_placement import ConditionPlacements
 from eddyline.engine.dataflow import Relation
 from eddyline.engine.durable import Durable
@@ -50,7 +51,6 @@ from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import KeyedTable
 from eddyline.model import (
     DEFAULT_CHOICES,
-    Aggregation,
     ExecutionChoices,
     QueryState,
     Role,
@@ -351,9 +351,9 @@ class DriverFlow:
         """The first time at which time alone may change an aggregate; between rounds."""
         return self._aggregates.next_deadline()
 
-    def aggregates_of(self, aggregation: Aggregation) -> dict[str, Any] | None:
-        """Numbers of what is kept for an aggregation; None if no query that reads it runs."""
-        return self._aggregates.facts(aggregation)
+    def aggregate_sizes(self) -> Mapping[Form, AggregateSizes]:
+        """How much is kept of each class of rows that is aggregated, by the kind of structure, as of the last round."""
+        return self._aggregates.sizes()
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""

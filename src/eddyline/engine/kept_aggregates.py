@@ -33,6 +33,7 @@ from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
 from eddyline.engine.aggregate_files import AggregateFiles, Form
 from eddyline.engine.aggregate_plans import PlannedAggregation
+from eddyline.engine.aggregate_sizes import AggregateSizes, sizes_of
 from eddyline.engine.event_time import event_times
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
@@ -83,6 +84,7 @@ class KeptAggregates(OperatorState):
         self._time_zone = time_zone
         self._files = files
         self._structures: dict[Form, Structure | OverRows] = {}
+        self._sizes: dict[Form, AggregateSizes] = {}  # as of the last round that committed
         # over tables: structures that have all rows, with the aggregates that were computed of them
         self._filled: dict[Form, frozenset[object]] = {}
         self._window_times: dict[Form, str] = {}  # over tables: the column whose windows hold a row
@@ -109,6 +111,7 @@ class KeptAggregates(OperatorState):
             structures[form] = known
             known.build(readers)
         self._structures, self._built_version = structures, planned.joins.plan.version
+        self._sizes = {form: sizes for form, sizes in self._sizes.items() if form in structures}
         self._window_times = {
             form: column for form, readers in forms.items() if (column := readers[0].aggregation.window_time)
         }
@@ -328,8 +331,9 @@ class KeptAggregates(OperatorState):
         return self._files.write(round_number, pushed, all_of)
 
     def commit(self, end: RoundEnd) -> None:
-        for structure in self._pushed.values():
+        for form, structure in self._pushed.items():
             structure.commit()
+            self._sizes[form] = sizes_of(structure)
         self._pushed = {}
         self._last_now_us = max(self._last_now_us or end.round.now_us, end.round.now_us)
         if self._files is not None:
@@ -356,6 +360,7 @@ class KeptAggregates(OperatorState):
         for form, saved in self._files.restore().items():
             if form in self._structures:
                 self._structures[form].load(saved)
+                self._sizes[form] = sizes_of(self._structures[form])
 
     def next_deadline(self) -> int | None:
         """The first time at which time alone may change an entry."""
@@ -363,13 +368,9 @@ class KeptAggregates(OperatorState):
         found = (structure.next_deadline() for structure in entries)
         return min((at for at in found if at is not None), default=None)
 
-    def facts(self, aggregation: Aggregation) -> dict[str, Any] | None:
-        """Numbers for explain: groups, bytes, the next deadline."""
-        structure = self._structures.get(form_of(aggregation))
-        if structure is None:
-            return None
-        deadline = None if isinstance(structure, OverRows) else structure.next_deadline()
-        return {**structure.snapshot(), "bytes": structure.nbytes, "deadline_us": deadline}
+    def sizes(self) -> Mapping[Form, AggregateSizes]:
+        """How much is kept, by class and kind, as of the last round that committed."""
+        return self._sizes
 
     def snapshot(self) -> dict[str, Any]:
         return {

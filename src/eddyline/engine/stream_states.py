@@ -24,5 +24,10 @@ def stream_state(rounds: RoundEngine, stream: Stream) -> StreamState:
     progress = rounds.progress.get(stream.name.lower(), StreamProgress())
     catalog = rounds.catalog
     joined = [each.name for each in catalog.plans.signatures() if each.places(stream.name)]
-    n_queries = sum(catalog.plan(name).n_queries for name in (stream.name, *joined))
+    aggregated = [
+        each.name
+        for each in catalog.plans.aggregations()
+        if stream.name.lower() in catalog.views.base_streams(each.rows)
+    ]
+    n_queries = sum(catalog.plan(name).n_queries for name in (stream.name, *joined, *aggregated))
     return StreamState(stream.name, progress.n_rows, progress.n_late, progress.watermark_us, n_queries)

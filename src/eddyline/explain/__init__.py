@@ -4,6 +4,7 @@ Enters: an engine's rounds, under their lock. Leaves: documents with a text form
 """
 
 from eddyline.documents import (
+    AggregatesExplanation,
     Explanation,
     FiltersExplanation,
     IndexExplanation,
@@ -17,12 +18,14 @@ from eddyline.documents import (
     suspended_text,
     trial_document,
 )
+from eddyline.explain.aggregate_state import AggregateCounters, aggregate_facts, class_sizes
 from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busiest, counters
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
 from eddyline.explain.filter_state import filter_facts, has_filters
-from eddyline.explain.join_state import JoinHistory, join_facts
+from eddyline.explain.join_state import held_sizes, join_facts
 from eddyline.explain.partitions import partitions_of
 from eddyline.explain.row_why import why_not_rows, why_row
+from eddyline.explain.size_history import SizeHistory
 from eddyline.explain.subquery_words import in_words
 from eddyline.explain.trials import TRIAL_ROWS, TRIAL_S, try_record
 from eddyline.explain.union_parts import branch_record
@@ -30,21 +33,25 @@ from eddyline.explain.union_parts import branch_record
 __all__ = [
     "TRIAL_ROWS",
     "TRIAL_S",
+    "AggregateCounters",
+    "AggregatesExplanation",
     "Counters",
     "Explanation",
     "FiltersExplanation",
     "Histogram",
     "IndexExplanation",
     "InputWhyNot",
-    "JoinHistory",
     "JoinWhy",
     "JoinWhyNot",
     "JoinsExplanation",
     "Partition",
     "Seconds",
+    "SizeHistory",
     "Tally",
+    "aggregate_facts",
     "branch_record",
     "busiest",
+    "class_sizes",
     "condition_texts",
     "counters",
     "event_words",
@@ -52,6 +59,7 @@ __all__ = [
     "explain_index",
     "filter_facts",
     "has_filters",
+    "held_sizes",
     "in_words",
     "join_facts",
     "partitions_of",

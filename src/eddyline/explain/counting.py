@@ -29,6 +29,7 @@ from eddyline.events import (
     SinkOvertaken,
     SinkRefused,
 )
+from eddyline.explain.aggregate_state import AggregateCounters, aggregate_counters
 from eddyline.explain.join_state import JoinCounters, held_facts, join_counters
 from eddyline.explain.partitions import partitions_of
 from eddyline.filters import FilterStage
@@ -176,6 +177,7 @@ class Counters:
     functions: Mapping[str, FunctionCounters]
     events: Mapping[str, int]  # by name
     joins: JoinCounters
+    aggregates: AggregateCounters
     store: StoreCounters | None  # None: the engine is in memory
     audit: AuditCounters | None  # None: there is none
 
@@ -280,7 +282,7 @@ def counters(
             alerting.n_open(),
         )
         streams = _streams(rounds, counted)
-        joins = join_counters(rounds)
+        joins, aggregates = join_counters(rounds), aggregate_counters(rounds)
         queries = {state.value: n for state, n in rounds.catalog.queries.n_by_state().items()}
         functions = {name: replace(each) for name, each in rounds.functions.counters.items()}
         version, last_round = rounds.catalog.version, rounds.last_round
@@ -316,6 +318,7 @@ def counters(
         functions=functions,
         events=dict(counted.events),
         joins=joins,
+        aggregates=aggregates,
         store=None if folder is None else _store(folder, kinds, removed),
         audit=audit,
     )

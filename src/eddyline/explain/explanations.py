@@ -13,6 +13,7 @@ from eddyline.catalog import QueryRecord
 from eddyline.documents import Explanation, IndexExplanation
 from eddyline.engine import RoundEngine
 from eddyline.errors import Span
+from eddyline.explain.aggregate_state import query_aggregate_facts
 from eddyline.explain.cuts import cut_facts
 from eddyline.explain.filter_state import clause_filters
 from eddyline.explain.join_state import query_join_facts
@@ -79,7 +80,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         ],
         "n_counted": _n_counted(rounds, record),
         "subqueries": _subqueries(rounds, shape),
-        "aggregates": _aggregates(rounds, shape),
+        "aggregates": query_aggregate_facts(rounds, shape),
         "cuts": cut_facts(rounds.catalog, shape),
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),
@@ -113,17 +114,6 @@ def _subqueries(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
 
 def _aggregating(shape: Shape) -> list[Aggregating]:
     return [each.aggregating for each in shape.plain_shapes() if each.aggregating is not None]
-
-
-def _aggregates(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
-    """The aggregations of a query: the kind of each, how many queries share its rows, what is kept, the next deadline."""
-    views, found = rounds.catalog.views, []
-    for each in _aggregating(shape):
-        relation = views.relation(each.aggregation.rows)
-        n_queries = 0 if relation is None else len(views.queries_of(relation.feeds[0].body_id))
-        kept = rounds.flow.aggregates_of(each.aggregation)
-        found.append({"kind": each.aggregation.kind, "n_queries": n_queries, "kept": kept})
-    return found
 
 
 def _own_id(rounds: RoundEngine, record: QueryRecord, branch: Shape) -> int:
@@ -224,10 +214,14 @@ def view_words(record: QueryRecord, places: Sequence[Span]) -> str:
 
 
 def _segments(rounds: RoundEngine, shape: Shape) -> tuple[Segment, ...]:
-    """Those of its stream; none of a join or view that no running query has or reads."""
+    """Those of its stream; none of a join, aggregation or view that no running query has or reads."""
     catalog = rounds.catalog
-    is_joined = any(each.name == shape.stream for each in catalog.plans.signatures())
-    is_known = is_joined if shape.join is not None else catalog.relations.find(shape.stream) is not None
+    if shape.aggregating is not None or shape.join is not None:
+        derived = {each.name for each in catalog.plans.signatures()}
+        derived |= {each.name for each in catalog.plans.aggregations()}
+        is_known = shape.stream in derived
+    else:
+        is_known = catalog.relations.find(shape.stream) is not None
     return catalog.plan(shape.stream).segments if is_known else ()
 
 

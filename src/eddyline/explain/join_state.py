@@ -17,7 +17,6 @@ import numpy.typing as npt
 from eddyline.catalog import QueryRecord
 from eddyline.documents import JoinsExplanation
 from eddyline.engine import RoundEngine
-from eddyline.events import Event, RoundCommitted
 from eddyline.explain.partitions import partitions_of
 from eddyline.explain.subquery_words import in_words, is_of_others
 from eddyline.joins import can_drive, range_probe
@@ -32,8 +31,6 @@ from eddyline.sql import (
     spoken,
 )
 
-HISTORY_POINTS = 240  # of sizes; when there are more, every second one goes
-FIRST_SPACING_US = 1_000_000  # of round time, between two of them
 _STORED_ROLES = (Role.WINDOW, Role.TABLE, Role.AS_OF, Role.VIEW)
 _COUNTED = ("n_drivers", "n_probes", "n_shared", "n_looked_at", "n_matches", "n_combinations")
 
@@ -265,41 +262,8 @@ def query_join_facts(rounds: RoundEngine, record: QueryRecord) -> dict[str, Any]
 # --------------------------------------------------------------------------------------------- over time
 
 
-class JoinHistory:
-    """Sizes of what joins hold, over time: some hundred points, however long the engine runs."""
-
-    def __init__(self, rounds: RoundEngine) -> None:
-        self._rounds = rounds
-        self._points: list[dict[str, Any]] = []
-        self._spacing_us = FIRST_SPACING_US
-
-    def heard(self, event: Event) -> None:
-        """Take the sizes after a round. The caller holds the lock."""
-        if isinstance(event, RoundCommitted) and (self._points or held_facts(self._rounds)):
-            now_us = self._rounds.context().now_us
-            if self._points and now_us - self._points[-1]["at_us"] < self._spacing_us:
-                return
-            self._points.append(self._point(event.round_number, now_us))
-            if len(self._points) > HISTORY_POINTS:
-                del self._points[1::2]
-                self._spacing_us *= 2
-
-    def points(self) -> list[dict[str, Any]]:
-        """The oldest first, how it is now last. The lock is held."""
-        last = self._rounds.last_round
-        if not self._points or self._points[-1]["round"] == last:
-            return list(self._points)
-        return [
-            *self._points,
-            self._point(last, max(self._rounds.context().now_us, self._points[-1]["at_us"])),
-        ]
-
-    def _point(self, round_number: int, now_us: int) -> dict[str, Any]:
-        catalog = self._rounds.catalog
-        held = held_facts(self._rounds)
-        sizes = {
-            stream.name: {"rows": held[name]["rows"], "nbytes": held[name]["nbytes"]}
-            for name in sorted(held)
-            if (stream := catalog.relations.find(name)) is not None
-        }
-        return {"round": round_number, "at_us": now_us, "streams": sizes}
+def held_sizes(rounds: RoundEngine) -> dict[str, dict[str, int]]:
+    """Rows and bytes that joins hold of each stream. The lock is held."""
+    held, relations = held_facts(rounds), rounds.catalog.relations
+    found = {stream.name: held[name] for name in sorted(held) if (stream := relations.find(name)) is not None}
+    return {name: {"rows": facts["rows"], "nbytes": facts["nbytes"]} for name, facts in found.items()}

@@ -80,6 +80,7 @@ class _Collector(Collector):
         yield from _of_streams(found)
         yield from _of_filters(found)
         yield from _of_joins(found)
+        yield from _of_aggregates(found)
         yield from _of_alerts(found)
         yield from _of_sinks(found)
         yield from _of_home(found)
@@ -178,6 +179,15 @@ def _of_joins(found: Counters) -> Iterator[Metric]:
     yield _counter("join_reorders", "Changes of the order of probes.", joins.n_reorders)
     yield _counter("join_partners", "Partners that were found.", joins.n_matches)
     yield _counter("join_joined_rows", "Rows derived by joins.", joins.n_combinations)
+
+
+def _of_aggregates(found: Counters) -> Iterator[Metric]:
+    kept = found.aggregates
+    yield _gauge("aggregate_classes", "Classes of rows that are aggregated, each once.", kept.n_classes)
+    yield _gauge("aggregate_groups", "Groups and partitions that are kept.", kept.n_groups)
+    yield _gauge("aggregate_slices", "Slices of windows and pieces of sessions.", kept.n_slices)
+    yield _gauge("aggregate_kept_rows", "Rows that are retained for aggregates.", kept.n_rows)
+    yield _gauge("aggregate_bytes", "Memory of aggregates.", kept.nbytes)
 
 
 def _of_alerts(found: Counters) -> Iterator[Metric]:

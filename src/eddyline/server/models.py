@@ -255,6 +255,19 @@ class JoinsAnswer(Document):
     shown: str
 
 
+class AggregatesAnswer(Document):
+    streams: dict[str, dict[str, Any]] = Field(
+        description="The streams below: their rows, late rows and watermark."
+    )
+    classes: list[dict[str, Any]] = Field(
+        description="Classes of rows, each kept once for all its queries; those that take most memory first."
+    )
+    history: list[dict[str, Any]] = Field(
+        description="Groups and bytes of the largest classes over time, by their id, the oldest first."
+    )
+    shown: str
+
+
 class Me(Document):
     id: str
     role: Literal["reader", "author", "admin"]

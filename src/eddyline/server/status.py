@@ -86,6 +86,26 @@ def joins(
     return Answer(jsonable(service.commands.explain_joins(own=own)))
 
 
+@routes.get("/aggregates", response_model=models.AggregatesAnswer)
+def aggregates(
+    service: Serves,
+    caller: Reader,
+    stream: Annotated[str | None, Query(description="Only classes over this stream.")] = None,
+    owner: Annotated[
+        str | None, Query(description="Admins: classes of this owner; all if not given.")
+    ] = None,
+) -> Answer:
+    """What aggregates keep, by class, now and over time: queries that share it, groups, slices, rows, bytes, the next deadline.
+
+    Of classes that none of the caller's queries has only the sizes are given.
+    """
+    whose = caller.acts_for(owner)
+    listing = None if whose is None else service.directory.listing()
+    own = None if listing is None else listing.ids[listing.of(whose)]
+    named = None if stream is None else find_stream(service, stream).name
+    return Answer(jsonable(service.commands.explain_aggregates(stream=named, own=own)))
+
+
 @routes.get("/events", response_model=list[dict[str, Any]])
 def events(service: Serves, caller: Admin, newest: Newest = 100) -> Answer:
     """Recent announcements of the engine, oldest first."""
