@@ -39,6 +39,7 @@ class TupleBatch:
     is_late: npt.NDArray[np.bool_]
     # rows that a join made: the arrival numbers of the rows each is made of, in the order of the signature's inputs
     components: npt.NDArray[np.int64] | None = None
+    leave_reason: str = ""  # of rows that leave though no row takes them away: CLOSED, FORGOTTEN
     _nbytes: int | None = field(default=None, init=False, repr=False)  # Arrow takes 20 us to add them up
 
     def __post_init__(self) -> None:
@@ -68,6 +69,7 @@ class TupleBatch:
             self.sign[rows],
             self.is_late[rows],
             None if self.components is None else self.components[rows],
+            self.leave_reason,
         )
 
     def narrow_copy(self, rows: Positions, columns: Collection[str]) -> TupleBatch:
@@ -78,9 +80,8 @@ class TupleBatch:
         else:  # an Arrow batch needs a column to have a length
             copied_rows = pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"])
         components = None if self.components is None else self.components[rows]
-        return TupleBatch(
-            self.stream, copied_rows, self.arrival[rows], self.sign[rows], self.is_late[rows], components
-        )
+        marks = self.arrival[rows], self.sign[rows], self.is_late[rows]
+        return TupleBatch(self.stream, copied_rows, *marks, components, self.leave_reason)
 
 
 def concatenated(batches: Sequence[TupleBatch]) -> TupleBatch:
@@ -202,6 +203,10 @@ class PartMatches:
     @property
     def is_late(self) -> npt.NDArray[np.bool_]:
         return self.batch.is_late[self.rows]
+
+    @property
+    def leave_reason(self) -> str:
+        return self.batch.leave_reason
 
     @property
     def nbytes(self) -> int:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.events import Event
-from eddyline.model import NO_TIME, DeadLetter, Round
+from eddyline.model import CLOSED, NO_TIME, DeadLetter, Round
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -164,7 +164,12 @@ class Derived:
 
     @property
     def gives_results(self) -> bool:
-        return not self.is_recount and not self.is_unchanged
+        return not self.is_recount and not self.is_unchanged and not self.is_closed
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its rows were those of windows that close: their results stay, and only alerts resolve."""
+        return self.batch.leave_reason == CLOSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ it is every third place, another third in each step, and every place of which th
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import shutil
 import sys
@@ -46,6 +47,15 @@ def push(now_s: int, *syms: str) -> Step:
     return do
 
 
+def push_auths(now_s: int, *cards: str) -> Step:
+    def do(engine: Engine) -> Any:
+        NOW[0] = now_s * S
+        at = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
+        return engine.push("auths", [(card, at) for card in cards], token=f"a{now_s}")
+
+    return do
+
+
 def changing(change: Callable[[Engine], Any], now_s: int = 0) -> Step:
     def do(engine: Engine) -> Any:
         NOW[0] = now_s * S
@@ -54,7 +64,7 @@ def changing(change: Callable[[Engine], Any], now_s: int = 0) -> Step:
     return do
 
 
-PUSH = "push.<locals>.do"
+PUSHES = {"push.<locals>.do", "push_auths.<locals>.do"}
 LIFE: list[Step] = [
     push(1, "a", "b"),
     push(2, "a", "c"),  # a has gone on for long enough; an instant is held back
@@ -81,6 +91,9 @@ LIFE: list[Step] = [
     push(33, "b"),  # the first is over: b is told
     changing(lambda engine: engine.end_silence(2, by="kim"), 33),
     push(34),  # and so is a
+    push_auths(41, "a", "a", "b"),  # a window opens, and a group begins
+    push_auths(49, "b"),  # that window closes
+    push_auths(60, "c", "c"),  # the groups of a and b are forgotten, b's window goes without a message
 ]
 
 
@@ -92,6 +105,10 @@ def begun(home: Path | None) -> Engine:
         resolve="10 seconds", cooldown="5 seconds", message="{sym} {n_rows}",
     )  # fmt: skip
     engine.query("SELECT sym FROM trades", name="instant", cooldown="3 seconds")
+    engine.stream("auths", "card STRING, ts TIMESTAMP", time="ts", lateness="1 second")
+    text = "SELECT card, count(*) AS n FROM auths GROUP BY card"
+    engine.query(f"{text}, window(ts, '5 seconds') HAVING count(*) >= 2", name="windows", severity="info")
+    engine.query(text, name="groups", severity="info", keep="10 seconds")
     engine.query_many(
         "SELECT sym FROM trades WHERE sym = :sym", params={"sym": ["a", "b"]}, name="{sym}", severity="info"
     )
@@ -115,7 +132,9 @@ def sweep(folder: Path, every: int) -> list[str]:
     golden, scratch, noted = folder / "golden", folder / "scratch", folder / "places.json"
     wanted = _whole()
     assert [m["status"] for m in wanted["messages"]].count("resolved") >= 3, wanted
-    assert {m["reason"] for m in wanted["messages"]} >= {None, "paused", "replaced"}, wanted
+    assert {m["reason"] for m in wanted["messages"]} >= {None, "paused", "replaced", "closed", "forgotten"}, (
+        wanted
+    )
     sent = [(m["round"], m["key"]["sym"]) for m in wanted["messages"] if m["n_withheld"]]
     assert [sym for _, sym in sent] == ["b", "a"], wanted
     begun(golden).close()
@@ -188,9 +207,9 @@ def _killed(home: Path, step: Step, nth: int) -> None:
 def _lived_on(home: Path, number: int, wanted: dict[str, Any]) -> None:
     """The step again, if it is a push or has not happened, and the rest of the life."""
     with opened(home) as engine:
-        version = 4 + sum(step.__qualname__ != PUSH for step in LIFE[:number])
+        version = 7 + sum(step.__qualname__ not in PUSHES for step in LIFE[:number])
         for at, step in enumerate(LIFE[number:]):
-            is_push = step.__qualname__ == PUSH
+            is_push = step.__qualname__ in PUSHES
             if is_push or at > 0 or engine.version == version:
                 step(engine)
         found = facts(engine)

@@ -13,14 +13,12 @@ from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.sessions import Sessions
 from eddyline.aggregates.states import States
-from eddyline.aggregates.structure import CLOSED, FORGOTTEN, GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
 from eddyline.aggregates.temporal import TemporalGroups
 from eddyline.aggregates.timed_groups import TimedGroups
 from eddyline.aggregates.windows import SlicedWindows
 
 __all__ = [
-    "CLOSED",
-    "FORGOTTEN",
     "GONE",
     "Absences",
     "Calendar",

@@ -59,4 +59,4 @@ class EntryChanges:
     )  # keys, window, aggregates by name, and those that can overflow with OVERFLOW behind
     is_after: Mask  # by row: as it is after the round
     entry: Ints  # by row: the same for both rows of one entry, ascending
-    reason: str = ""  # CLOSED, FORGOTTEN: why entries leave that rows do not take away; a closed one is not told as a change
+    reason: str = ""  # CLOSED, FORGOTTEN: why entries leave that no row takes away; a closed one is no result

@@ -21,9 +21,9 @@ from eddyline.aggregates.changes import Places, Side, answer, entries_once, entr
 from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.seen import SeenTimes
-from eddyline.aggregates.structure import FORGOTTEN, GONE, Reader, RoundTime
+from eddyline.aggregates.structure import GONE, Reader, RoundTime
 from eddyline.kernels import NOTHING
-from eddyline.model import AggregateCall, Aggregation
+from eddyline.model import FORGOTTEN, AggregateCall, Aggregation
 
 FOR_EVER = -1  # the mark of groups without `keep`; of others it is what they keep
 SEEN = "#seen"  # a column of saved entries

@@ -35,8 +35,8 @@ from eddyline.aggregates.pieces import (
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
 from eddyline.aggregates.session_changes import SessionRows, session_changes
 from eddyline.aggregates.stored_pieces import StoredPieces
-from eddyline.aggregates.structure import CLOSED, Reader, RoundTime
-from eddyline.model import NO_TIME, Aggregation, SessionWindow
+from eddyline.aggregates.structure import Reader, RoundTime
+from eddyline.model import CLOSED, NO_TIME, Aggregation, SessionWindow
 
 _NOTHING = np.empty(0, np.int64)
 _NO_PIECES = Pieces(*(_NOTHING for _ in range(6)))

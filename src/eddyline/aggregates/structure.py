@@ -15,7 +15,6 @@ import pyarrow as pa
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.model import AggregateCall, Aggregation, TemporalBound
 
-CLOSED, FORGOTTEN = "closed", "forgotten"  # why entries leave that rows do not take away
 GONE = "#gone"  # a column of saved entries: the entry has left
 
 

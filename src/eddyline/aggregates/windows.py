@@ -29,8 +29,8 @@ from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
 from eddyline.aggregates.slice_store import SliceStore
 from eddyline.aggregates.slices import NEVER, SliceOrder, first_open, slice_starts, windows_of
-from eddyline.aggregates.structure import CLOSED, Reader, RoundTime
-from eddyline.model import NO_TIME, AggregateCall, Aggregation, TimeWindow
+from eddyline.aggregates.structure import Reader, RoundTime
+from eddyline.model import CLOSED, NO_TIME, AggregateCall, Aggregation, TimeWindow
 
 _NONE: Ints = np.empty(0, np.int64)
 

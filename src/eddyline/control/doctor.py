@@ -12,7 +12,7 @@ from eddyline.catalog import FORMAT, RetainedRange
 from eddyline.durations import duration_text
 from eddyline.engine import Durable, size_text
 from eddyline.model import iso_time
-from eddyline.storage import AGGREGATES, KIND_WORDS, TABLES, WINDOWS
+from eddyline.storage import AGGREGATES, CLOSED_ROWS, KIND_WORDS, TABLES, WINDOWS
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 LOW_SPACE_BYTES = 1 << 30
@@ -73,7 +73,7 @@ def folder_findings(folder: Path) -> list[Finding]:
 def _retained_findings(durable: Durable) -> list[Finding]:
     found = []
     for kind, (n_files, n_bytes) in durable.file_counts().items():
-        if kind in (AGGREGATES, TABLES, WINDOWS):  # state, which is stored as long as it is needed
+        if kind in (AGGREGATES, CLOSED_ROWS, TABLES, WINDOWS):  # which is stored as long as it is needed
             continue
         age_us, max_bytes = durable.retention.of(kind)
         message = (

@@ -26,6 +26,9 @@ summed up before anything moves, so a row that takes the place of another in one
     held     --time->  firing, when the cool-down is over
     open     --none->  resolved, when its last row left: notice if it fired; cooling or nothing as above
 
+Rows of aggregates that no row takes away, since `keep` forgets their group or their window closes, leave after all other
+changes of the round: an alert whose window opens and closes in one round fires and resolves.
+
 The number of rows of an open alert that an earlier format stored is not known, and 0. It resolves with the next row that leaves,
 or after the `resolve` that its query was registered with.
 
@@ -82,15 +85,17 @@ class RowChanges(NamedTuple):
     n_more: int  # rows after the round, less those before it
     n_least: int  # rows that the key must have had before it, since they left
     result: str | None  # id of the row that appeared last; None: none did
+    reason: str | None = None  # why they left, if no row took them away
 
 
-def row_changes(rows: Iterable[tuple[MatchingRow, bool]]) -> list[RowChanges]:
-    """The changes of each key, summed up: rows in their order, and whether each appeared or left."""
+def row_changes(rows: Iterable[tuple[MatchingRow, bool]], reason: str | None = None) -> list[RowChanges]:
+    """The changes of each key, summed up: rows in their order, and whether each appeared or left, all for one reason."""
     found: dict[AlertKey, RowChanges] = {}
     for (key, row), has_appeared in rows:
-        _, n_more, n_least, result = found.get(key) or RowChanges(key, 0, 0, None)
+        _, n_more, n_least, result, _ = found.get(key) or RowChanges(key, 0, 0, None)
         n_more += 1 if has_appeared else -1
-        found[key] = RowChanges(key, n_more, max(n_least, -n_more), row if has_appeared else result)
+        result = row if has_appeared else result
+        found[key] = RowChanges(key, n_more, max(n_least, -n_more), result, reason)
     return list(found.values())
 
 
@@ -172,11 +177,16 @@ def due_us(timing: AlertTiming, state: AlertState) -> int:
 
 
 def _resolved(
-    timing: AlertTiming, state: AlertState, now_us: int, key: AlertKey, result: AlertTransitions
+    timing: AlertTiming,
+    state: AlertState,
+    now_us: int,
+    key: AlertKey,
+    result: AlertTransitions,
+    reason: str | None = None,
 ) -> AlertState | None:
     """What is left of a key whose time is over, or which has no rows any more."""
     if state.state == FIRING:
-        result.notices.append(AlertNotice(RESOLVED, key, state))
+        result.notices.append(AlertNotice(RESOLVED, key, state, reason))
     if state.fired_us is None or now_us >= state.fired_us + REMEMBERED * timing.cooldown_us:
         return None
     return state._replace(state=COOLING)
@@ -217,7 +227,7 @@ def _changed(
     row = change.result
     if state is not None and is_open:
         if not n_rows:
-            return _resolved(timing, state, now_us, change.key, result)
+            return _resolved(timing, state, now_us, change.key, result, change.reason)
         last_us = max(state.last_us, now_us)
         return state._replace(last_us=last_us, n_rows=n_rows, result=row or state.result)
     if not n_rows:

@@ -28,7 +28,7 @@ def follow_up(state: EngineState, outcome: Outcome, work: Work, began: float) ->
     """Steps 4b to 7, with the lock held."""
     round_ = outcome.round
     state.at_step("4b alert")
-    messages = state.alert(round_.number, lambda: state.alerting.after(round_, work.matches, work.outputs))
+    messages = state.alert(round_.number, lambda: state.alerting.after(round_, work))
     state.at_step("5 deliver")
     ended = time.perf_counter()
     with _afterwards(state, round_.number, "callbacks"):

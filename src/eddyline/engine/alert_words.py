@@ -63,6 +63,7 @@ class AlertRow(NamedTuple):
     batch: int
     place: int  # in the batch
     has_appeared: bool = True  # False: it left, which rows of tables do
+    leave_reason: str = ""  # why, if no row took it away
 
 
 @dataclass(slots=True)

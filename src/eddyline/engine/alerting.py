@@ -11,7 +11,7 @@ and then. Which queries are alert queries is a mask by id (catalog/alert_queries
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -38,12 +38,21 @@ from eddyline.engine.alert_words import (
     written,
 )
 from eddyline.engine.durable import Durable
+from eddyline.engine.round_work import Work
 from eddyline.engine.silencing import Silencing
 from eddyline.filters import FilterOutput
-from eddyline.hit_matches import HitMatches
-from eddyline.model import AlertKey, Message, Properties, Round, Shape, is_alert
+from eddyline.model import (
+    CLOSED,
+    FORGOTTEN,
+    AlertKey,
+    Message,
+    Properties,
+    Round,
+    Shape,
+    is_alert,
+)
 from eddyline.sql import message_template, per_columns, table_keys
-from eddyline.storage import OUTBOX, StoredPart
+from eddyline.storage import CLOSED_ROWS, OUTBOX, StoredPart
 from eddyline.types import python_values
 
 CURSOR_EVERY = 64  # rounds without alerts after which the cursor on the disk follows
@@ -104,20 +113,16 @@ class Alerting:
 
     # ----------------------------------------------------------------------------------------- the step
 
-    def after(
-        self,
-        round_: Round,
-        matches: Sequence[HitMatches | PartMatches | StoredPart],
-        outputs: Mapping[str, FilterOutput] | None,
-    ) -> list[Message]:
+    def after(self, round_: Round, work: Work) -> list[Message]:
         """Step 4b of a round that has committed, and of those before it that failed here; returns the messages to send."""
         messages = self.catch_up(round_.number - 1) if self.cursor < round_.number - 1 else []
         parts: Iterable[StoredPart | PartMatches] = ()
         if self._catalog.alerts.any:
             if self._durable is not None:
-                parts = [part for part in matches if isinstance(part, StoredPart)]
-            elif outputs is not None:
-                parts = self._alert_parts(outputs.values())
+                parts = [part for part in work.matches if isinstance(part, StoredPart)]
+            elif work.outputs is not None:
+                parts = self.alert_parts(work.outputs.values())
+            parts = [*parts, *work.closed_rows]
         return messages + self._follow(round_, parts)
 
     def catch_up(self, until: int) -> list[Message]:
@@ -133,7 +138,8 @@ class Alerting:
         if not alerts.any and not has_states:
             self._advance(until)
             return messages
-        listed = rounds.files.after(OUTBOX, self.cursor) if alerts.any else []
+        kinds = (OUTBOX, CLOSED_ROWS) if alerts.any else ()
+        listed = [file for kind in kinds for file in rounds.files.after(kind, self.cursor)]
         for round_ in rounds.after(self.cursor):
             if round_.number <= until:
                 mine = [file for file in listed if file.round_number == round_.number]
@@ -240,16 +246,27 @@ class Alerting:
             return forms[key[:2]].timing if key[:2] in forms else unknown
 
         matching = [
-            (MatchingRow(row.key, result_id(round_, row.arrival, row.key)), row.has_appeared)
+            (
+                MatchingRow(row.key, result_id(round_, row.arrival, row.key)),
+                row.has_appeared,
+                row.leave_reason,
+            )
             for row in rows.entries
         ]
+        of_tables = [each for each in matching if timing_of(each[0].key).is_over_tables]
         result = alert_transitions(
             round_.now_us,
-            [row for row, _ in matching if not timing_of(row.key).is_over_tables],
+            [row for row, _, _ in matching if not timing_of(row.key).is_over_tables],
             {key: each.state for key, each in stored.items()},
             timing_of,
             reasons | {key: "dropped" for key in keys if key not in forms and key not in reasons},
-            row_changes(each for each in matching if timing_of(each[0].key).is_over_tables),
+            [
+                change
+                for reason in ("", FORGOTTEN, CLOSED)
+                for change in row_changes(
+                    (each[:2] for each in of_tables if each[2] == reason), reason or None
+                )
+            ],
         )
         next_id = self.log.last_id() + 1 + sum(message is not None for message in released.values())
         changes = written(round_, rows, stored, result, rule_of, next_id, self._zone)
@@ -347,8 +364,8 @@ class Alerting:
 
     # ----------------------------------------------------------------------------------------- rows
 
-    def _alert_parts(self, outputs: Iterable[FilterOutput]) -> Iterator[PartMatches]:
-        """Matches of alert queries alone, of an engine that keeps them as they left the filters."""
+    def alert_parts(self, outputs: Iterable[FilterOutput]) -> Iterator[PartMatches]:
+        """Matches of alert queries alone, as they left the filters."""
         for output in outputs:
             if output.n_matches:
                 ids = output.query_ids()
@@ -394,6 +411,7 @@ class Alerting:
                 except TypeError:  # lists and structures are not hashed
                     text = form.key_text(values)
                 key = query_id, generation, text
-                found.entries.append(AlertRow(arrival, query_id, key, number, place, has_appeared[place]))
+                row = AlertRow(arrival, query_id, key, number, place, has_appeared[place], part.leave_reason)
+                found.entries.append(row)
         found.entries.sort()
         return found

@@ -230,7 +230,7 @@ class Walk:
             self._output.asked.update({(relation.signature.name, place): n for place, n in asked.items()})
         if derived is not None:
             output = self._seen(relation, derived, output)
-            for rank, ids in relation.counted_ids:
+            for rank, ids in () if derived.is_closed else relation.counted_ids:
                 self._counted.setdefault(rank, []).append(
                     _CountedRows(name, relation, only(output, ids), derived)
                 )
@@ -260,6 +260,9 @@ class Walk:
             record = replace(record, n_matches=output.n_matches)
             self._output.add_output(name, output, record, self._round.number)
             self._hand_out(name, relation, output, derived)
+        elif derived.is_closed:
+            output, _ = under_queries(output, relation.plan, self._numbers)
+            self._keep(name, relation, output)
         if bodies is not None:
             self._feed_views(name, bodies, derived)
 
@@ -338,6 +341,8 @@ class Walk:
         ids = place.unanswered(name) if found.view.is_table else None
         if ids is None or (below is not None and below.is_answer):
             return replace(derived, only=ids)
+        if derived.is_closed:  # first answers have what closes
+            return derived
         if below is not None and below.is_unchanged:
             return replace(derived, without=queries_of(ids), is_unchanged=True)
         images = None

@@ -104,6 +104,7 @@ class DriverFlow:
         self._aggregates = KeptAggregates(
             self.unanswered,
             self.uncounted,
+            self._has_alerts,
             context.time_zone,
             None if durable is None else AggregateFiles(durable),
         )
@@ -285,6 +286,14 @@ class DriverFlow:
     def uncounted(self, relation: str) -> QueryIds:
         assert self._planned is not None
         return self._result_counts.uncounted(self._planned, relation.lower())
+
+    def _has_alerts(self, plan: StreamPlan) -> bool:
+        """Whether some query of a relation is an alert query, or may be through a view."""
+        alerts = self._catalog.alerts
+        if not alerts.any or plan.bodies:
+            return alerts.any
+        segments = (*plan.segments, *plan.branches)
+        return any(alerts.among(each.query_ids[each.is_live]).any() for each in segments)
 
     # ----------------------------------------------------------------------------------------- step 4
 

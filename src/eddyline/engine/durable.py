@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.batch import TupleBatch
+from eddyline.batch import PartMatches, TupleBatch
 from eddyline.catalog import (
     AlertLog,
     Catalog,
@@ -56,6 +56,7 @@ from eddyline.operators import Mask
 from eddyline.storage import (
     AGGREGATES,
     CAPTURE,
+    CLOSED_ROWS,
     DEAD_LETTERS,
     KIND_WORDS,
     OUTBOX,
@@ -255,12 +256,22 @@ class Durable:
         generations: Generations,
     ) -> tuple[list[ListedFile], list[StoredPart]]:
         """Step 3: results and dead letters; the results as they can be read back."""
-        files: list[ListedFile] = []
         parts = (part for output in outputs for part in output.all_parts())
-        stored = [stored_part(part, lambda ids: generations(ids, round_.version)) for part in parts]
-        if stored:
-            files.append(self._put(OUTBOX, round_.number, lambda file: write_parts(file, stored)))
+        files, stored = self._write_parts(OUTBOX, round_, parts, generations)
         return files + self.write_letters(round_, letters), stored
+
+    def write_closed(
+        self, round_: Round, parts: Sequence[PartMatches], generations: Generations
+    ) -> tuple[list[ListedFile], Sequence[StoredPart]]:
+        return self._write_parts(CLOSED_ROWS, round_, parts, generations)
+
+    def _write_parts(
+        self, kind: str, round_: Round, parts: Iterable[PartMatches], generations: Generations
+    ) -> tuple[list[ListedFile], list[StoredPart]]:
+        stored = [stored_part(part, lambda ids: generations(ids, round_.version)) for part in parts]
+        if not stored:
+            return [], []
+        return [self._put(kind, round_.number, lambda file: write_parts(file, stored))], stored
 
     def commit(
         self,
@@ -366,10 +377,14 @@ class Durable:
     def collect_garbage(self, *, read_to: int | None = None) -> dict[str, int]:
         """Step 7: remove files past retention, forget versions and rounds; returns how many of each kind.
 
-        Results of rounds after `read_to` have not moved alerts yet, and stay until they have.
+        Results of rounds after `read_to` have not moved alerts yet, and stay until they have. Closed rows stay no longer.
         """
         removed: dict[str, int] = {}
         now_us = self.retention_clock.now_us()
+        if read_to is not None:
+            moved = [f.name for f in self.rounds.files.all(CLOSED_ROWS) if f.round_number <= read_to]
+            self.rounds.files.unlist(moved)
+            self._remove_files(moved)
         for kind in (OUTBOX, DEAD_LETTERS, CAPTURE):
             age_us, max_bytes = self.retention.of(kind)
             old = {file.name for file in self.rounds.files.listed_before(kind, now_us - age_us)}

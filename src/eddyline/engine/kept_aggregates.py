@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.aggregates import (
-    CLOSED,
     ClassRows,
     EntryChanges,
     OverRows,
@@ -40,6 +39,7 @@ from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.model import (
+    CLOSED,
     NOW,
     OVER,
     ROW,
@@ -51,6 +51,7 @@ from eddyline.model import (
     Aggregation,
     ExecutionChoices,
     Round,
+    StreamPlan,
 )
 from eddyline.operators import (
     ArrivedRows,
@@ -74,13 +75,16 @@ class KeptAggregates(OperatorState):
         self,
         unanswered: Callable[[str], QueryIds],
         uncounted: Callable[[str], QueryIds],
+        has_alerts: Callable[[StreamPlan], bool],
         time_zone: str,
         files: AggregateFiles | None,
     ) -> None:
         """`unanswered` are the queries of a relation that get a first answer in the running round, `uncounted` those that have to
-        see its rows as they are before it. Without `files` nothing outlives the process."""
+        see its rows as they are before it; `has_alerts` tells plans of relations with alert queries. Without `files` nothing
+        outlives the process."""
         self._unanswered = unanswered
         self._uncounted = uncounted
+        self._has_alerts = has_alerts
         self._time_zone = time_zone
         self._files = files
         self._structures: dict[Form, Structure | OverRows] = {}
@@ -193,12 +197,18 @@ class KeptAggregates(OperatorState):
                         over.setdefault((aggregation.name, values.epoch), []).append(values)
             else:
                 for aggregation, changes in structure.push(self._windowed(form, rows), time):
-                    is_told = changes.columns.num_rows and changes.reason != CLOSED
-                    if is_told and self._is_planned(aggregation, changes.epoch):
+                    if self._is_planned(aggregation, changes.epoch) and self._is_for_any(
+                        aggregation, changes
+                    ):
                         yield self._changed(aggregation, changes)
         yield from (self._rows_over(each, values, rows) for (each, _), values in over.items())
         for planned in readers:
             yield from self._answers(planned)
+
+    def _is_for_any(self, aggregation: Aggregation, changes: EntryChanges) -> bool:
+        """Whether some query has to see what has changed: that windows close matters to alerts alone."""
+        plan = self._flow.aggregates.by_name[aggregation.name.lower()].queries
+        return changes.columns.num_rows > 0 and (changes.reason != CLOSED or self._has_alerts(plan))
 
     def _is_planned(self, aggregation: Aggregation, epoch: int) -> bool:
         """Whether the round knows the queries of an epoch: others may have been registered since it was planned."""
@@ -255,11 +265,12 @@ class KeptAggregates(OperatorState):
         images = is_before[:-1] & changes.is_after[1:] & (changes.entry[:-1] == changes.entry[1:])
         sign = np.where(changes.is_after, 1, -1).astype(np.int8)
         columns = self._with_now(aggregation, changes.columns, changes.is_after)
-        without = queries_of(self._unanswered(name)) if aggregation.is_table else None
+        is_answered = aggregation.is_table and changes.reason != CLOSED  # first answers have what closes
+        without = queries_of(self._unanswered(name)) if is_answered else None
         at_end = None if aggregation.is_table else np.ones(len(sign), dtype=bool)
         return Derived(
             name.lower(),
-            self._batch(name, columns, sign),
+            replace(self._batch(name, columns, sign), leave_reason=changes.reason),
             phase=1,
             among=self._ids_of(name, changes.epoch),
             without=without,

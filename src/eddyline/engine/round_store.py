@@ -51,6 +51,11 @@ class RoundStore(Protocol):
     ) -> tuple[list[ListedFile], RoundMatches]:
         """Step 3: keep results and dead letters; the results as they can be read back. Called without the lock."""
 
+    def write_closed(
+        self, round_: Round, parts: Sequence[PartMatches], generations: Generations
+    ) -> tuple[list[ListedFile], Sequence[PartMatches | StoredPart]]:
+        """Step 3: keep rows of windows that close until alerts have moved. Called without the lock."""
+
     def commit(
         self,
         done: CommittedRound,
@@ -131,6 +136,11 @@ class MemoryStore:
         generations: Generations,
     ) -> tuple[list[ListedFile], RoundMatches]:
         return [], [each for output in outputs for each in output.all_matches()]
+
+    def write_closed(
+        self, round_: Round, parts: Sequence[PartMatches], generations: Generations
+    ) -> tuple[list[ListedFile], Sequence[PartMatches | StoredPart]]:
+        return [], parts
 
     def commit(
         self,

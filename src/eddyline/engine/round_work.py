@@ -68,6 +68,7 @@ class Work:
     last_arrival: int = 0  # 0: there are no rows
     recent: dict[str, TupleBatch] = field(default_factory=dict)  # rows to look back on
     matches: Sequence[HitMatches | PartMatches | StoredPart] = ()
+    closed_rows: Sequence[PartMatches | StoredPart] = ()  # of alert queries: rows of windows that closed
     files: list[ListedFile] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)  # files that are listed no longer
     inputs: list[ReadInput] = field(default_factory=list)  # rows that were read where they lie

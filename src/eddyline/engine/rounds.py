@@ -47,7 +47,7 @@ from eddyline.errors import (
 )
 from eddyline.events import ResultsDropped
 from eddyline.filters import FilterOutput
-from eddyline.model import Round, StreamProgress
+from eddyline.model import CLOSED, Round, StreamProgress
 from eddyline.operators import WHOLE, DerivedNumbers, RoundProgress, Share
 from eddyline.routing import ADAPTIVE, RoutingOptions
 from eddyline.sources import IngestedRows, SchemaChanged, as_changes, with_read_times
@@ -256,8 +256,12 @@ class RoundEngine(EngineState):
         self.flow.begin(planned, numbers)
         outputs: dict[str, FilterOutput] = {}
         work.outputs = outputs
+        closed: list[FilterOutput] = []
 
         def keep(relation: str, _: Relation, found: FilterOutput) -> None:
+            if found.batch.leave_reason == CLOSED:
+                closed.append(found)
+                return
             outputs[relation if relation not in outputs else f"{relation} ({len(outputs)})"] = found
 
         before, after = (NO_PROGRESS, None) if flow is None else (flow.before, flow.after(work.progress))
@@ -269,6 +273,10 @@ class RoundEngine(EngineState):
         files, matches = self.store.write(round_, outputs.values(), output.letters, self._generations)
         work.files += files
         work.matches = [*work.matches, *matches]
+        files, work.closed_rows = self.store.write_closed(
+            round_, list(self.alerting.alert_parts(closed)), self._generations
+        )
+        work.files += files
         if flow is not None:
             files, work.gone = self.flow.save(round_.number)
             work.files += files

@@ -66,7 +66,7 @@ def view_rows(
             identity = _identity(view, feed, batch, rows, below) if view.is_table else None
         batch = with_branch(batch, view, feed.shape.branch)
         arrived = None
-        if is_operator_input(view.name) and (below is None or not below.is_answer):
+        if is_operator_input(view.name) and (below is None or not (below.is_answer or below.is_closed)):
             if identity is None:
                 arrived = arrived_view_rows(view, batch, time_zone, at_end)
             else:
@@ -107,6 +107,7 @@ def _batch(name: str, part: PartMatches, pairs: Numbers) -> TupleBatch:
         source.sign[rows],
         source.is_late[rows],
         None if components is None else components[pairs],
+        source.leave_reason,
     )
 
 

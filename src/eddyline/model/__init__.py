@@ -18,6 +18,8 @@ from `eddyline.model`, not from its files.
 
 from eddyline.documents import DeadLetter, iso_text, iso_time
 from eddyline.model.aggregations import (
+    CLOSED,
+    FORGOTTEN,
     NOW,
     OVER,
     OVERFLOW,
@@ -84,12 +86,14 @@ __all__ = [
     "AGE",
     "BEHIND",
     "BY_COST",
+    "CLOSED",
     "DEFAULT_CHOICES",
     "END_OF_ARRIVALS",
     "FIRST_BODY",
     "FIRST_BRANCH",
     "FIRST_DERIVED",
     "FIRST_ORDINAL",
+    "FORGOTTEN",
     "IDENTITY",
     "LAMBDA",
     "NOW",

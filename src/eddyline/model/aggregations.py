@@ -21,6 +21,7 @@ WINDOW_TYPE = pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)])
 NOW = (
     "#now"  # a column of entries: now() of the round before for an entry as it was, and of the round as it is
 )
+CLOSED, FORGOTTEN = "closed", "forgotten"  # why entries leave that no row takes away: their window, or `keep`
 OVERFLOW = "#overflow"  # behind the name of an aggregate: whether its value does not fit its type
 
 RUNNING, WINDOWS, SESSIONS, TEMPORAL, OVER = (

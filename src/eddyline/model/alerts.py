@@ -43,7 +43,9 @@ class Message:
     since_us: int
     n_rows: int
     n_suppressed: int
-    reason: str | None = None  # why it resolved, if not by time: dropped, paused, suspended, replaced
+    reason: str | None = (
+        None  # why it resolved, if not by time or a row: dropped, paused, suspended, replaced, closed, forgotten
+    )
     deliver: tuple[str, ...] = ()  # the sinks its query names; none: all that take alerts
     silence: int | None = None  # id of the silence that keeps it from being sent
     n_withheld: int = 0  # messages of its key that silences kept back, and after which this one is sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eddyline.errors import NotBuiltError, PropertyError, UnknownNameError, did_you_mean
-from eddyline.model import Column, Input, Properties, Shape, Signature, is_alert, joined_name
+from eddyline.model import Column, Input, Properties, Shape, Signature, joined_name
 from eddyline.sql.message_templates import message_template
 from eddyline.sql.view_properties import FIELDS
 
@@ -39,21 +39,9 @@ def check_alert_properties(properties: Properties, shape: Shape | None, table_ke
         )
     if shape is None:
         return
-    _refuse_open_windows(properties, shape)
     per_columns(properties, shape, table_key)
     if properties.message is not None:
         message_template(properties.message, shape.output)
-
-
-def _refuse_open_windows(properties: Properties, shape: Shape) -> None:
-    """Refuse alerts over windows that change: a window that closes would leave its alerts open."""
-    of = [each.aggregating.aggregation for each in shape.all_branches if each.aggregating is not None]
-    if is_alert(properties) and any(each.window is not None and not each.is_final for each in of):
-        raise NotBuiltError(
-            "alerts over windows that change are not built in this version",
-            span=shape.inputs[0].span,
-            hint="Give the query emit = 'final' and resolve, or count with ts > now() - INTERVAL 10 MINUTES instead of a window.",
-        )
 
 
 def table_keys(shape: Shape, table_key: TableKey) -> tuple[tuple[str, ...], ...] | None:

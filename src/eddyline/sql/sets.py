@@ -54,6 +54,16 @@ def refuse_distinct(bound: BoundQuery, query: syntax.AnyQuery) -> None:
             if written != "UNION"
             else f"Write UNION ALL: every row of each part is a result. Or declare a key for {name}.",
         )
+    windowed = [each.name for each in bound.streams if each.is_windowed]
+    if windowed:
+        raise UnsupportedError(
+            f"{written} is not supported over {windowed[0]}, which has windows that change until they close",
+            span=bound.distinct,
+            detail="Each closed window would have to be remembered for ever.",
+            hint="Leave DISTINCT out, or read a view without a window."
+            if written != "UNION"
+            else "Write UNION ALL: every row of each part is a result.",
+        )
     for column in bound.projection:
         if _has_map(column.expression.type):
             raise TypeMismatchError(

@@ -9,6 +9,7 @@ from eddyline.storage.dead_letters import DeadLetters
 from eddyline.storage.file_kinds import (
     AGGREGATES,
     CAPTURE,
+    CLOSED_ROWS,
     DEAD_LETTERS,
     INDEX,
     JOIN_PLAN,
@@ -41,6 +42,7 @@ from eddyline.storage.stored_windows import WindowBlock, read_windows, write_win
 __all__ = [
     "AGGREGATES",
     "CAPTURE",
+    "CLOSED_ROWS",
     "DEAD_LETTERS",
     "INDEX",
     "JOIN_PLAN",

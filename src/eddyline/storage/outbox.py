@@ -3,7 +3,10 @@
 A file holds one Arrow stream per part, each behind its length: the projected columns, and before them `_query`, `_generation`,
 `_arrival`, `_sign` and `_late`, which identify a result and say what it is. Behind them follows what is no part of the result and
 the metadata of the stream counts: what functions that are not deterministic gave, a column for each call; of joins, the arrival
-numbers of the rows a result is made of, a column for each input. It also says which branch of a union the results are of.
+numbers of the rows a result is made of, a column for each input. It also says which branch of a union the results are of, and
+of results that leave though no row takes them away, why.
+
+Rows of windows that close are no results, but alerts resolve with them: those of alert queries are in a file of the same form.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ _MARKS = pa.schema(
 _RECORDED = "recorded columns"  # of parts: how many there are behind the result
 _COMPONENTS = "component columns"  # and behind those
 _BRANCH = "branch"  # of parts: which one of a union, if it is not the first
+_LEAVE_REASON = "leave reason"  # of parts: why rows leave that no row takes away
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
 _DELETES = "deletes"  # of captures: a column behind all others says which rows delete
 
@@ -50,6 +54,7 @@ class StoredPart:
     recorded: pa.RecordBatch | None = None  # what calls gave, `function:k` for the k-th of the text, from 1
     components: npt.NDArray[np.int64] | None = None  # of joins: arrival numbers, a column for each input
     branch: int = 0  # of a union: which one gave the results
+    leave_reason: str = ""  # of results that no row takes away: why
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -75,6 +80,7 @@ class StoredPart:
             None if self.recorded is None else self.recorded.take(pa.array(pairs)),
             None if self.components is None else self.components[pairs],
             self.branch,
+            self.leave_reason,
         )
 
 
@@ -94,6 +100,7 @@ def stored_part(
         _recorded(part),
         part.components,
         part.segment.shape.branch,
+        part.leave_reason,
     )
 
 
@@ -121,6 +128,8 @@ def write_parts(file: BinaryIO, parts: Iterable[StoredPart]) -> None:
             metadata[_COMPONENTS] = str(n_inputs)
         if part.branch:
             metadata[_BRANCH] = str(part.branch)
+        if part.leave_reason:
+            metadata[_LEAVE_REASON] = part.leave_reason
         write_block(file, pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata or None)))
 
 
@@ -141,7 +150,11 @@ def read_parts(buffer: pa.Buffer, first_arrival: int = 0, first_row: int = 0) ->
         recorded = _columns(batch, end, first_input) if n_recorded else None
         components = _components(batch, first_input, first_row) if n_inputs else None
         arrivals = marks[2] + first_arrival if first_arrival else marks[2]
-        yield StoredPart(marks[0], marks[1], arrivals, marks[3], marks[4], rows, recorded, components, branch)
+        ids, generations, _, signs, is_late = marks
+        reason = metadata.get(_LEAVE_REASON.encode(), b"").decode()
+        yield StoredPart(
+            ids, generations, arrivals, signs, is_late, rows, recorded, components, branch, reason
+        )
 
 
 def _components(batch: pa.RecordBatch, start: int, first_row: int) -> npt.NDArray[np.int64]:
