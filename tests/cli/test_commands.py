@@ -211,6 +211,20 @@ def test_why_takes_pairs_or_json_or_nothing(shell, home):
     assert shell("eddyline why cheap --last 2").out.startswith("cheap: 1 of the last 2 rows matched")
 
 
+def test_why_of_a_query_with_aggregates_shows_groups(shell, home):
+    text = "SELECT sector FROM trades GROUP BY sector HAVING count(*) >= 1000"
+    assert shell(f'eddyline query add "{text}" --name busy').code == 0
+    said = shell("eddyline why busy sector=TECH").out.splitlines()
+    assert said[:2] == [
+        "the row is in no group of busy",
+        "  there is no group of sector = 'TECH' yet: no row that takes part has come since the query was registered",
+    ]
+    assert shell("eddyline why busy").out.startswith(
+        "busy: 0 of 0 groups in the answer; deployed since version "
+    )
+    assert shell("eddyline why busy --json").json["groups"] == []
+
+
 def test_why_of_a_union_says_which_part_it_is_about(shell, home):
     text = "SELECT sym FROM trades WHERE price < 5 UNION ALL SELECT sym FROM trades WHERE price < 8"
     assert shell(f'eddyline query add "{text}" --name either').code == 0

@@ -461,3 +461,16 @@ def test_a_query_whose_name_no_address_can_hold_is_found_by_it(anna, bob, name):
     with pytest.raises(UnknownNameError, match="there is no query"):
         anna.get(name)
     assert bob.get(name).state == "running"
+
+
+def test_why_and_trials_of_groups_are_those_of_the_engine(admin, home):
+    admin.stream("bets", {"who": "STRING", "stake": "BIGINT"})
+    text = "SELECT who FROM bets WHERE stake > 1 GROUP BY who HAVING count(*) >= 3"
+    query = admin.query(text, name="often", keep="1 day")
+    admin.push("bets", [{"who": "A", "stake": 5}, {"who": "A", "stake": 6}, {"who": "B", "stake": 1}])
+    local = home.engine.get(query.id)
+    row = {"who": "A", "stake": 7}
+    assert str(query.why(row)) == str(local.why(row))
+    assert str(query.why_not()) == str(local.why_not())
+    assert query.why_not().groups[0].values == {"count(*)": 2}
+    assert str(admin.try_query(text)) == str(home.engine.try_query(text))

@@ -18,7 +18,17 @@ from eddyline.delivery import Result, Results
 from eddyline.documents import as_pandas, as_polars
 from eddyline.engine import RoundEngine
 from eddyline.errors import EddylineError, NotBuiltError, PropertyError, SchemaError
-from eddyline.explain import Explanation, branch_record, explain, why_not_rows, why_row
+from eddyline.explain import (
+    Explanation,
+    branch_record,
+    explain,
+    grouped_query,
+    live_groups,
+    why_grouped,
+    why_not_grouped,
+    why_not_rows,
+    why_row,
+)
 from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot
 from eddyline.model import AtomKind, QueryState, Round, Shape, iso_time
@@ -226,11 +236,22 @@ class Query:
 
         A join is asked about one row of each input, by its alias: {"t": {"price": 9.5}, "n": {…}}, or about one of its results.
         A query that reads views is asked about rows of the streams below them. Of a query with UNION ALL each part is asked that
-        the row fits, the nearest first; of a result the part that gave it.
+        the row fits, the nearest first; of a result the part that gave it. Of a query with aggregates WHERE is asked about the
+        row, and HAVING or QUALIFY about its groups, as they stand.
         """
-        with self._rounds.lock:
+        with self._rounds.round_lock, self._rounds.lock:  # groups are asked between rounds
             own = self._record()
             record = record_written_out(self._rounds, own)
+            grouped = grouped_query(self._rounds, record)
+            if grouped is not None:
+                if isinstance(row, Result):
+                    raise NotBuiltError(
+                        f"why of a result of {own.name}, which aggregates, is not built in this version",
+                        hint="Ask about a row of the stream that is in its group.",
+                    )
+                live = live_groups(self._rounds, own)
+                of_groups = why_grouped(self._rounds, grouped.of_live(live), live, row)
+                return replace(of_groups, notes=(*_sees_no_rows(self._rounds, record), *of_groups.notes))
             is_composed = record.shape.join is not None or record.shape.branches or record is not own
             if isinstance(row, Result) and is_composed:
                 receipt = self._engine.receipt(row)
@@ -240,11 +261,17 @@ class Query:
             return replace(found, notes=(*_sees_no_rows(self._rounds, record), *found.notes))
 
     def why_not(self, last: int = 1000) -> WhyNot:
-        """How many of the last rows each condition stopped, and which row came nearest."""
-        with self._rounds.lock:
-            record = record_written_out(self._rounds, self._record())
+        """How many of the last rows each condition stopped, and which row came nearest; of a query with aggregates also how many
+        of its groups, and which groups came nearest."""
+        with self._rounds.round_lock, self._rounds.lock:
+            own = self._record()
+            record = record_written_out(self._rounds, own)
             notes = [*_warnings_of(self._rounds, record), *_sees_no_rows(self._rounds, record)]
             since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
+            grouped = grouped_query(self._rounds, record)
+            if grouped is not None:
+                live = live_groups(self._rounds, own)
+                return why_not_grouped(self._rounds, grouped.of_live(live), live, last, since, notes)
             return why_not_rows(self._rounds, record, last, since, notes)
 
     def __repr__(self) -> str:

@@ -13,6 +13,9 @@ from eddyline.documents import (
     AlertCounts,
     ClauseVerdict,
     Explanation,
+    GroupVerdict,
+    GroupWhy,
+    GroupWhyNot,
     InputWhyNot,
     JoinWhy,
     JoinWhyNot,
@@ -276,6 +279,8 @@ def trial_of(body: Mapping[str, Any]) -> Trial:
         notes=tuple(body["notes"]),
         part=body["part"],
         parts=tuple(map(trial_of, body["parts"])),
+        n_groups=body.get("n_groups"),
+        noun=body.get("noun", "row"),
     )
 
 
@@ -298,14 +303,24 @@ def deadline(timeout: float | None) -> float | None:
 
 
 def _why(body: Mapping[str, Any]) -> Why:
-    clauses = tuple(
+    others = tuple(map(_why, body["others"]))
+    clauses, notes = _clauses(body), tuple(body["notes"])
+    same = body["query"], body["matches"], clauses, body["error"], notes, body["part"], others
+    if "groups" in body:
+        return GroupWhy(*same, noun=body["noun"], groups=tuple(map(_group, body["groups"])))
+    return JoinWhy(*same) if body.get("is_join") else Why(*same)
+
+
+def _clauses(body: Mapping[str, Any]) -> tuple[ClauseVerdict, ...]:
+    return tuple(
         ClauseVerdict(c["condition"], c["verdict"], dict(c["values"]), c["message"]) for c in body["clauses"]
     )
-    kind = JoinWhy if body.get("is_join") else Why
-    others = tuple(map(_why, body["others"]))
-    return kind(
-        body["query"], body["matches"], clauses, body["error"], tuple(body["notes"]), body["part"], others
-    )
+
+
+def _group(body: Mapping[str, Any]) -> GroupVerdict:
+    rows, notes = tuple(map(dict, body["rows"])), tuple(body["notes"])
+    group, values = dict(body["group"]), dict(body["values"])
+    return GroupVerdict(group, values, body["is_result"], _clauses(body), body["error"], rows, notes)
 
 
 def _why_not(body: Mapping[str, Any]) -> WhyNot:
@@ -326,7 +341,10 @@ def _why_not(body: Mapping[str, Any]) -> WhyNot:
         part=body["part"],
         others=tuple(map(_why_not, body["others"])),
     )
+    same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}
+    if "groups" in body:
+        below = None if body["below"] is None else _why_not(body["below"])
+        return GroupWhyNot(**same, noun=body["noun"], below=below, groups=tuple(map(_group, body["groups"])))
     if "inputs" not in body:
         return found
-    same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}
     return JoinWhyNot(**same, inputs=tuple(InputWhyNot(**each) for each in body["inputs"]))

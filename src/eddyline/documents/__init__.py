@@ -15,11 +15,12 @@ from eddyline.documents.filter_explanations import (
     latest_changes,
 )
 from eddyline.documents.frames import as_pandas, as_polars
+from eddyline.documents.group_verdicts import GroupVerdict, GroupWhy, GroupWhyNot
 from eddyline.documents.join_explanations import JoinsExplanation, Partition
 from eddyline.documents.json_values import jsonable
 from eddyline.documents.mistakes import Mistake, PipelineError, Place, RulesError
 from eddyline.documents.progress import Tell
-from eddyline.documents.quantities import rounded, size_text
+from eddyline.documents.quantities import plural, rounded, size_text
 from eddyline.documents.results import DeadLetter, Result, Results, change_mark
 from eddyline.documents.times import iso_text, iso_time
 from eddyline.documents.trials import Trial, TrialError, TrialInput, trial_document
@@ -32,6 +33,9 @@ __all__ = [
     "DeadLetter",
     "Explanation",
     "FiltersExplanation",
+    "GroupVerdict",
+    "GroupWhy",
+    "GroupWhyNot",
     "IndexExplanation",
     "InputWhyNot",
     "JoinWhy",
@@ -61,6 +65,7 @@ __all__ = [
     "iso_time",
     "jsonable",
     "latest_changes",
+    "plural",
     "rounded",
     "size_text",
     "suspended_text",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from eddyline.documents.quantities import plural
+
 
 @dataclass(frozen=True, slots=True)
 class TrialError:
@@ -43,6 +45,10 @@ class Trial:
     parts: tuple[
         Trial, ...
     ] = ()  # of a union: its parts, without samples; the numbers here are of all together
+    n_groups: int | None = (
+        None  # of groups or windows: how many the rows make, of which `n_matched` would be in the answer
+    )
+    noun: str = "row"  # what is counted: row, group, window, session
 
     def __str__(self) -> str:
         lines = [self.headline, *self._details()]
@@ -70,6 +76,9 @@ class Trial:
         if not self.n_rows:
             return "there are no recent rows to try it on"
         wrong = f", {self.n_in_error:,} could not be decided" if self.n_in_error else ""
+        if self.n_groups is not None:
+            of = plural(self.n_groups, self.noun)
+            return f"{self.n_matched:,} of {of} of the last {plural(self.n_rows, 'row')} would be in the answer{wrong}"
         rows = "row" if self.n_rows == 1 else "rows"
         if self.parts:
             results = "result" if self.n_matched == 1 else "results"
@@ -92,6 +101,8 @@ def trial_document(found: Trial) -> dict[str, Any]:
         ],
         "notes": list(found.notes),
         "part": found.part,
+        "n_groups": found.n_groups,
+        "noun": found.noun,
         "parts": [trial_document(each) for each in found.parts],
         "shown": str(found),
     }

@@ -23,7 +23,7 @@ class ClauseVerdict:
 
     def __str__(self) -> str:
         sign = {"true": "yes", "false": "no", "null": "no, NULL", "error": "error"}[self.verdict]
-        values_text = ", ".join(f"{name} = {_shown(value)}" for name, value in self.values.items())
+        values_text = ", ".join(f"{name} = {shown_value(value)}" for name, value in self.values.items())
         return (
             f"{sign:8s} {self.condition}"
             + (f"   ({values_text})" if values_text else "")
@@ -45,7 +45,7 @@ class Why:
 
     def __str__(self) -> str:
         details = (*self.notes, *self.clauses)
-        return _text(self._head("the row", "matches", "does not match", "is"), details, self.others)
+        return text_of(self._head("the row", "matches", "does not match", "is"), details, self.others)
 
     def _head(self, rows: str, match: str, do_not: str, are: str) -> str:
         of = f"{self.query}, {self.part}" if self.part else self.query
@@ -60,7 +60,12 @@ class Why:
     def _repr_html_(self) -> str:
         head, *_ = str(self).split("\n", 1)
         rows = [
-            (c.verdict, c.condition, ", ".join(f"{n} = {_shown(v)}" for n, v in c.values.items()), c.message)
+            (
+                c.verdict,
+                c.condition,
+                ", ".join(f"{n} = {shown_value(v)}" for n, v in c.values.items()),
+                c.message,
+            )
             for c in self.clauses
         ]
         return html_table(" ".join((head, *self.notes)), ("verdict", "condition", "values", "message"), rows)
@@ -86,7 +91,7 @@ class WhyNot:
     others: tuple[WhyNot, ...] = ()  # how rows fared with the other parts, the nearest first
 
     def __str__(self) -> str:
-        return _text(
+        return text_of(
             self._head(f"{self.n_matched} of the last {self.n_rows} rows"), self._details(), self.others
         )
 
@@ -101,7 +106,7 @@ class WhyNot:
         if self.n_in_error:
             lines.append(f"{self.n_in_error} rows are in the dead letters")
         if self.nearest is not None and self.nearest_row is not None:
-            row = ", ".join(f"{k}={_shown(v)}" for k, v in self.nearest_row.items())
+            row = ", ".join(f"{k}={shown_value(v)}" for k, v in self.nearest_row.items())
             lines.append(f"nearest miss: {row}")
             lines += [f"  {c}" for c in self.nearest.clauses if c.verdict != "true"]
         return lines
@@ -121,7 +126,7 @@ class JoinWhy(Why):
 
     def __str__(self) -> str:
         details = (*self.clauses, *self.notes)
-        return _text(self._head("the rows", "match", "do not match", "are"), details, self.others)
+        return text_of(self._head("the rows", "match", "do not match", "are"), details, self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +162,18 @@ class JoinWhyNot(WhyNot):
     def __str__(self) -> str:
         head = self._head(f"{self.n_matched} of {plural(self.n_rows, 'pair')} of the last rows")
         lines = [line for each in self.inputs for line in each.lines()]
-        return _text(head, [*lines, *self._details()], self.others)
+        return text_of(head, [*lines, *self._details()], self.others)
 
 
-def _text(head: str, details: Iterable[object], others: Iterable[object]) -> str:
+def text_of(head: str, details: Iterable[object], others: Iterable[object]) -> str:
+    """An answer as lines: what it says, indented what it is made of, and the answers about other parts."""
     return "\n".join([head, *(f"  {line}" for line in details), *map(str, others)])
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A value as people read it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {shown_value(each)}" for name, each in value.items()) + "}"
     if isinstance(value, datetime.datetime):
         return iso_text(value)
     return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)

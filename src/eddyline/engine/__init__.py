@@ -5,6 +5,7 @@ not be lost at the steps the protocol names.
 """
 
 from eddyline.documents import size_text
+from eddyline.engine.aggregate_replay import AggregateReplay, NumberedClassRows
 from eddyline.engine.aggregate_sizes import AggregateSizes
 from eddyline.engine.alert_words import SEVERITY, AlertRule
 from eddyline.engine.declaring import OpenEngine, checked_stream, declare, drop_queries, drop_stream
@@ -28,12 +29,14 @@ from eddyline.engine.tasks import Task, TaskResult, by_bytes, run_task
 
 __all__ = [
     "SEVERITY",
+    "AggregateReplay",
     "AggregateSizes",
     "AlertRule",
     "ComponentRows",
     "Durable",
     "Limits",
     "MemoryStore",
+    "NumberedClassRows",
     "OpenEngine",
     "Outcome",
     "PastTables",

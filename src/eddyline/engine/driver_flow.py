@@ -51,6 +51,7 @@ from eddyline.filters import FilterOutput, FilterStage
 from eddyline.joins import KeyedTable
 from eddyline.model import (
     DEFAULT_CHOICES,
+    Aggregation,
     ExecutionChoices,
     QueryState,
     Role,
@@ -363,6 +364,17 @@ class DriverFlow:
     def aggregate_sizes(self) -> Mapping[Form, AggregateSizes]:
         """How much is kept of each class of rows that is aggregated, by the kind of structure, as of the last round."""
         return self._aggregates.sizes()
+
+    def entries_of(self, aggregation: Aggregation, query_id: int, now_us: int) -> pa.RecordBatch | None:
+        """The entries of an aggregation as a query, or the body of a view, sees them after the last round, to be asked at this
+        time; None if no round has had it."""
+        planned = (
+            None if self._known is None else self._known[1].aggregates.by_name.get(aggregation.name.lower())
+        )
+        if planned is None or query_id not in planned.first.ids:
+            return None
+        (first_version,) = planned.first[np.array([query_id], np.int32)].tolist()
+        return self._aggregates.entries(aggregation, first_version, now_us)
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""

@@ -52,6 +52,7 @@ from eddyline.model import (
     ExecutionChoices,
     Round,
     StreamPlan,
+    TemporalBound,
 )
 from eddyline.operators import (
     ArrivedRows,
@@ -96,6 +97,7 @@ class KeptAggregates(OperatorState):
         self._now_us = 0  # of the running round
         self._flow: PlannedFlow  # of the running round
         self._built_version = -1  # of the plan that the structures have
+        self._readers: dict[str, Reader] = {}  # those that they have, by aggregation
         self._pushed: dict[Form, Structure | OverRows] = {}  # structures that the running round has called
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
@@ -104,18 +106,21 @@ class KeptAggregates(OperatorState):
     def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
         forms: dict[Form, list[Reader]] = {}
         for each in planned.aggregates.by_name.values():
-            for reader in _by_partition(each.reader):
+            for reader in by_partition(each.reader):
                 forms.setdefault(form_of(reader.aggregation), []).append(reader)
         structures: dict[Form, Structure | OverRows] = {}
         for form, readers in forms.items():
             known = self._structures.get(form)
             if known is None or self._lacks_calls(form, readers):
-                known = _new_structure(planned, readers[0].aggregation)
+                aggregation = readers[0].aggregation
+                schema = planned.views.by_name[aggregation.rows.lower()].stream.schema
+                known = new_structure(schema, aggregation)
                 self._filled.pop(form, None)
             structures[form] = known
             known.build(readers)
         self._structures, self._built_version = structures, planned.joins.plan.version
         self._sizes = {form: sizes for form, sizes in self._sizes.items() if form in structures}
+        self._readers = {name: each.reader for name, each in planned.aggregates.by_name.items()}
         self._window_times = {
             form: column for form, readers in forms.items() if (column := readers[0].aggregation.window_time)
         }
@@ -331,6 +336,18 @@ class KeptAggregates(OperatorState):
         numbers = self._numbers.take(n)
         return TupleBatch(name, columns, numbers, sign, np.zeros(n, dtype=bool), np.zeros((n, 1), np.int64))
 
+    def entries(self, aggregation: Aggregation, first_version: int, now_us: int) -> pa.RecordBatch | None:
+        """The entries as they are after the last round, for the queries that see rows from a version on, to be asked at this
+        time. None where no round has had such queries."""
+        structure, reader = (
+            self._structures.get(form_of(aggregation)),
+            self._readers.get(aggregation.name.lower()),
+        )
+        if structure is None or reader is None or first_version not in reader.epochs:
+            return None
+        assert not isinstance(structure, OverRows), aggregation.name
+        return as_of(structure.current(reader.aggregation, first_version), reader.deadlines, now_us)
+
     def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
         if self._files is None:
             return [], []
@@ -421,8 +438,8 @@ class AggregateLevel(StatelessOperator):
             yield from self._aggregates.derive(name, progress, round_)
 
 
-def _new_structure(planned: PlannedFlow, aggregation: Aggregation) -> Structure | OverRows:
-    schema = planned.views.by_name[aggregation.rows.lower()].stream.schema
+def new_structure(schema: pa.Schema, aggregation: Aggregation) -> Structure | OverRows:
+    """An empty structure for rows of a class, which have this schema."""
     keys = pa.schema([schema.field(name) for name in aggregation.keys])
     if aggregation.kind == OVER:
         return OverRows()
@@ -441,7 +458,14 @@ def _needs(reader: Reader) -> frozenset[object]:
     return frozenset((*reader.calls, reader.aggregation.bounds))
 
 
-def _by_partition(reader: Reader) -> Iterator[Reader]:
+def as_of(entries: pa.RecordBatch, deadlines: Sequence[TemporalBound], now_us: int) -> pa.RecordBatch:
+    """Entries with the time at which they are asked of, where that is compared."""
+    if not deadlines:
+        return entries
+    return entries.append_column(NOW, pa.repeat(pa.scalar(now_us, pa.int64()), len(entries)).cast(TIMESTAMP))
+
+
+def by_partition(reader: Reader) -> Iterator[Reader]:
     """A reader of rows over frames, for each PARTITION BY by itself; others as they are."""
     aggregation = reader.aggregation
     if not aggregation.is_over:

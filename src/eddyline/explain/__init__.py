@@ -22,6 +22,8 @@ from eddyline.explain.aggregate_state import AggregateCounters, aggregate_facts,
 from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busiest, counters
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
 from eddyline.explain.filter_state import filter_facts, has_filters
+from eddyline.explain.group_why import why_grouped, why_not_grouped
+from eddyline.explain.grouped_query import GroupedQuery, LiveGroups, grouped_query, live_groups
 from eddyline.explain.join_state import held_sizes, join_facts
 from eddyline.explain.partitions import partitions_of
 from eddyline.explain.row_why import why_not_rows, why_row
@@ -38,12 +40,14 @@ __all__ = [
     "Counters",
     "Explanation",
     "FiltersExplanation",
+    "GroupedQuery",
     "Histogram",
     "IndexExplanation",
     "InputWhyNot",
     "JoinWhy",
     "JoinWhyNot",
     "JoinsExplanation",
+    "LiveGroups",
     "Partition",
     "Seconds",
     "SizeHistory",
@@ -58,16 +62,20 @@ __all__ = [
     "explain",
     "explain_index",
     "filter_facts",
+    "grouped_query",
     "has_filters",
     "held_sizes",
     "in_words",
     "join_facts",
+    "live_groups",
     "partitions_of",
     "rounded",
     "suspended",
     "suspended_text",
     "trial_document",
     "try_record",
+    "why_grouped",
+    "why_not_grouped",
     "why_not_rows",
     "why_row",
 ]

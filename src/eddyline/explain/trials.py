@@ -12,6 +12,8 @@ from eddyline.catalog import QueryRecord
 from eddyline.engine import RoundEngine
 from eddyline.errors import PropertyError
 from eddyline.explain.explanations import condition_texts
+from eddyline.explain.group_trials import try_grouped
+from eddyline.explain.grouped_query import grouped_query
 from eddyline.explain.join_why import inputs_alone, last_rows
 from eddyline.explain.union_parts import branch_records, part_of, union_trial
 from eddyline.filters import Trial, TrialInput, trial
@@ -39,6 +41,10 @@ def try_record(
     if last < 1 or n_samples < 0 or timeout_s <= 0:
         raise PropertyError("last and timeout are above 0, samples not below", hint="Write last=10_000.")
     last, n_samples = min(last, MOST_ROWS), min(n_samples, MOST_SAMPLES)
+    with rounds.lock:
+        grouped = grouped_query(rounds, record)
+    if grouped is not None:
+        return try_grouped(rounds, grouped, last, n_samples, timeout_s)
     branches = branch_records(record)
     if len(branches) == 1:
         return _tried(rounds, record, last, n_samples, timeout_s)

@@ -10,9 +10,10 @@ from eddyline.filters.filter_pool import FilterPool, conditions_from, filter_key
 from eddyline.filters.index_part import IndexPart
 from eddyline.filters.matching import DeadPairs, FilterOutput, merged_hits
 from eddyline.filters.saved_index import read_parts, write_base, write_overlay
+from eddyline.filters.selections import SelectedRows, selected_rows
 from eddyline.filters.stage import FilterStage, StageCounters
 from eddyline.filters.trials import trial
-from eddyline.filters.verdicts import evaluated_expression, truth, why, why_not
+from eddyline.filters.verdicts import evaluated_expression, nearest_misses, truth, why, why_not
 
 __all__ = [
     "ClauseVerdict",
@@ -21,6 +22,7 @@ __all__ = [
     "FilterPool",
     "FilterStage",
     "IndexPart",
+    "SelectedRows",
     "StageCounters",
     "Trial",
     "TrialError",
@@ -33,7 +35,9 @@ __all__ = [
     "is_dear",
     "is_dear_by_calls",
     "merged_hits",
+    "nearest_misses",
     "read_parts",
+    "selected_rows",
     "trial",
     "truth",
     "why",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeGuard
 
 import numpy as np
@@ -75,20 +76,14 @@ def why_not(
     """Judge the last rows of the stream."""
     frame = frame_of(rows, slots, context)
     n = rows.num_rows
-    true = np.ones((len(shape.condition.clauses), n), dtype=bool)
-    wrong = np.zeros((len(shape.condition.clauses), n), dtype=bool)
-    distance = np.zeros(n)
-    for k, clause in enumerate(shape.condition.clauses):
-        true[k], wrong[k] = truth(clause, frame)
-        distance += np.where(true[k], 0.0, _distance(clause, frame))
-    stopped = ~true & ~wrong
-    n_stops = stopped.sum(axis=0)
+    judged = _judged(shape, frame)
+    stopped, n_stops, distance = judged.stopped, judged.n_stops, judged.distance
     alone = stopped & (n_stops == 1)
-    in_error = (n_stops == 0) & wrong.any(axis=0)
-    missed = np.flatnonzero(n_stops > 0)
+    in_error = (n_stops == 0) & judged.wrong.any(axis=0)
+    missed = judged.nearest_misses()
     nearest = nearest_row = nearest_distance = None
     if len(missed):
-        best = missed[np.lexsort((distance[missed], n_stops[missed]))[0]]
+        best = missed[0]
         one = rows.slice(int(best), 1)
         nearest = _verdict(
             query, shape, conditions, one, frame.take(np.array([best]))
@@ -98,7 +93,7 @@ def why_not(
     return WhyNot(
         query=query,
         n_rows=n,
-        n_matched=int((true.all(axis=0)).sum()),
+        n_matched=int((judged.true.all(axis=0)).sum()),
         n_in_error=int(in_error.sum()),
         conditions=tuple(conditions),
         stopped=tuple(int(k) for k in stopped.sum(axis=1)),
@@ -109,6 +104,50 @@ def why_not(
         notes=(*notes, *calls_again(shape)),
         distance=nearest_distance,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What conditions say of rows: a row of each array for each condition."""
+
+    true: npt.NDArray[np.bool_]
+    wrong: npt.NDArray[np.bool_]
+    distance: npt.NDArray[np.float64]  # of each row: up to 1 for each condition that stops it
+
+    @property
+    def stopped(self) -> npt.NDArray[np.bool_]:
+        return ~self.true & ~self.wrong
+
+    @property
+    def n_stops(self) -> npt.NDArray[np.int64]:
+        found: npt.NDArray[np.int64] = self.stopped.sum(axis=0)
+        return found
+
+    def nearest_misses(self) -> npt.NDArray[np.int64]:
+        """The rows that some condition stops, those first that the fewest do, and of these the nearest."""
+        n_stops = self.n_stops
+        missed = np.flatnonzero(n_stops > 0)
+        order: npt.NDArray[np.int64] = missed[np.lexsort((self.distance[missed], n_stops[missed]))]
+        return order
+
+
+def _judged(shape: Shape, frame: Frame) -> _Judged:
+    clauses = shape.condition.clauses
+    true = np.ones((len(clauses), frame.n_rows), dtype=bool)
+    wrong = np.zeros((len(clauses), frame.n_rows), dtype=bool)
+    distance = np.zeros(frame.n_rows)
+    for k, clause in enumerate(clauses):
+        true[k], wrong[k] = truth(clause, frame)
+        distance += np.where(true[k], 0.0, _distance(clause, frame))
+    return _Judged(true, wrong, distance)
+
+
+@deep
+def nearest_misses(
+    shape: Shape, slots: Sequence[pa.Scalar], rows: pa.RecordBatch, context: Context, most: int
+) -> npt.NDArray[np.int64]:
+    """The places of the rows that conditions stop, those that come nearest first."""
+    return _judged(shape, frame_of(rows, slots, context)).nearest_misses()[:most]
 
 
 def calls_again(shape: Shape) -> tuple[str, ...]:

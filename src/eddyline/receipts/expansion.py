@@ -83,6 +83,10 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
 
     Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out.
     """
+    if any(shape.aggregating is not None for shape in query.shape.plain_shapes()):
+        raise NotBuiltError(
+            f"receipts and proofs of {query.name or 'the query'}, which aggregates, are not built in this version"
+        )
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
 
@@ -104,6 +108,10 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
             raise ReceiptError(
                 f"what {relation} was in version {version}, when {query.name or f'q{query.id}'} read it, is no longer known",
                 hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
+            )
+        if any(shape.aggregating is not None for shape in found.shape.plain_shapes()):
+            raise NotBuiltError(
+                f"receipts and proofs of rows of {relation}, which aggregates, are not built in this version"
             )
         return found
 
@@ -127,7 +135,13 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
         return catalog.record(view.feeds[0].query_id)
 
     written = _Expansion(record, catalog.find_stream, find_view).written_out()
-    shape, constants = _bound(rounds, record.name, written.text, written.params)
+    shape, constants = _bound(
+        rounds,
+        record.name,
+        written.text,
+        written.params,
+        record.properties if record.shape.aggregating else Properties(),
+    )
     return replace(
         record,
         text=written.text,
@@ -146,7 +160,7 @@ def record_of_receipt(rounds: RoundEngine, receipt: Mapping[str, Any]) -> QueryR
     written = receipt.get("written_out", {"text": receipt["text"], "params": {}, "views": ()})
     params = {name: _scalar(param) for name, param in (receipt["params"] | written["params"]).items()}
     views = tuple(ViewText(**view) for view in written["views"])
-    shape, constants = _bound(rounds, receipt["query"], written["text"], params)
+    shape, constants = _bound(rounds, receipt["query"], written["text"], params, Properties())
     return QueryRecord(
         receipt["query_id"],
         receipt["query"],
@@ -169,7 +183,11 @@ def _scalar(param: Mapping[str, Any]) -> pa.Scalar:
 
 
 def _bound(
-    rounds: RoundEngine, reader: str, text: str, params: Mapping[str, pa.Scalar]
+    rounds: RoundEngine,
+    reader: str,
+    text: str,
+    params: Mapping[str, pa.Scalar],
+    emission: Properties,
 ) -> tuple[Shape, tuple[pa.Scalar, ...]]:
     """Shape and constants of a text over declared streams, that of `reader` with its views written out and its sets merged: a row
     of a set is there if one is that it is made of."""
@@ -177,7 +195,7 @@ def _bound(
     # of its own, since no query is registered with this text; recent(view, …) may have been all that bounded it
     shapes = Shapes(time_zone=rounds.time_zone, keeps_rows=False)
     try:
-        shape, values = shapes.shape_of(text, rounds.catalog, rounds.functions, params=types or None)
+        shape, values = shapes.shape_of(text, rounds.catalog, rounds.functions, types or None, emission)
     except (AmbiguousNameError, LimitError, NotBuiltError, UnsupportedError) as error:
         raise NotBuiltError(
             f"{reader} cannot be asked about down to the rows of streams in this version",
@@ -217,15 +235,6 @@ class _Piece:
         self.text += other.text
 
 
-def refuse_aggregates(query: AnyQuery) -> None:
-    """Raise NotBuiltError for a query whose results are not those of single rows."""
-    if any(shape.aggregating is not None for shape in query.shape.plain_shapes()):
-        raise NotBuiltError(
-            f"why, trials, receipts and proofs of {query.name or 'the query'}, which aggregates, are not built in this version",
-            hint="Ask about a query that selects the rows: the same FROM and WHERE without aggregates.",
-        )
-
-
 class _Expansion:
     """Writes one query out."""
 
@@ -235,7 +244,6 @@ class _Expansion:
         find_stream: Callable[[str], Stream | None],
         find_view: Callable[[str], AnyQuery],
     ) -> None:
-        refuse_aggregates(query)
         self._query = query
         self._find_stream = find_stream
         self._find_view = find_view
@@ -267,7 +275,6 @@ class _Expansion:
         found = self._views.get(relation)
         if found is None:
             found = self._views[relation] = self._find_view(relation)
-            refuse_aggregates(found)
         return found
 
     def _text(self, query: AnyQuery, window: str, ctes_around: frozenset[str]) -> _Piece:

@@ -10,6 +10,7 @@ inputs, `joins` (keys and windows). `templates` remembers.
 """
 
 from eddyline.choices import SEVERITIES
+from eddyline.sql.aggregate_words import aggregate_names
 from eddyline.sql.alert_properties import per_columns, table_keys
 from eddyline.sql.constants import over_a_limit, slots_of
 from eddyline.sql.join_words import (
@@ -59,6 +60,7 @@ __all__ = [
     "Shapes",
     "StreamTable",
     "Streams",
+    "aggregate_names",
     "atom_words",
     "column_words",
     "displayed_names",

@@ -28,6 +28,7 @@ from eddyline.model import (
     Signature,
     joined_name,
 )
+from eddyline.sql.aggregate_words import aggregate_names, with_aggregate_names
 from eddyline.sql.rendering import render
 from eddyline.stream_properties import window_text
 
@@ -82,6 +83,8 @@ def input_words(entry: Input) -> str:
 
 def column_words(shape: Shape, name: str) -> str:
     """What a query calls a column of its rows: n.price, or a mark of a window in words."""
+    if shape.aggregating is not None:
+        return aggregate_names(shape).get(name, name)
     if shape.join is None:
         return name
     place, _, own = name.partition(".")
@@ -119,6 +122,8 @@ def over_joined(expression: Expression, place: int) -> Expression:
 
 def atom_words(atom: Atom, shape: Shape, values: Sequence[Any]) -> str:
     """What a condition says, with the constants of a query."""
+    if shape.aggregating is not None:
+        return with_aggregate_names(render(atom.condition, values=values), shape)
     if shape.join is None:
         return render(atom.condition, values=values)
     if isinstance(atom.attribute, Column) and isinstance(atom.constant, Literal):

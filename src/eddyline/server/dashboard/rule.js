@@ -341,10 +341,24 @@ function whyNotParts(found) {
 /** A query, or one part of a query with UNION ALL. */
 function whyNotPart(found) {
   if (found.inputs) return joinWhyNotParts(found);
+  if (found.groups) return groupWhyNotParts(found);
   if (found.n_rows === 0) return empty("No rows since it was deployed", found.notes?.length ? sentence(found.notes.join("; ")) : "When rows arrive, this shows which condition stops them.");
   return [
     h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} matched.`, found.n_in_error ? ` ${whole(found.n_in_error)} could not be decided.` : ""),
     ...stopParts(found, "It has no condition: every row matches."),
+  ];
+}
+
+/** Aggregates: what stops rows of the stream, then groups or windows, and which of these came nearest. */
+function groupWhyNotParts(found) {
+  const { below } = found;
+  const counted = found.noun === "row" ? ` of the last ${plural(found.n_rows, "row")} matched.` : ` of ${plural(found.n_rows, found.noun)} are in the answer.`;
+  return [
+    below.n_rows ? h("p", { class: "soft" }, h("b", null, whole(below.n_matched)), ` of the last ${plural(below.n_rows, "row")} take part.`) : null,
+    below.n_rows && below.conditions.length ? h("ul", { class: "stops" }, below.conditions.map((text, k) => h("li", { class: "stop" }, line(text), stopBar({ stopped: below.stopped[k], alone: 0 }, below.n_rows), h("span", { class: "small soft" }, `stopped ${whole(below.stopped[k])}`)))) : null,
+    h("p", { class: "soft" }, h("b", null, whole(found.n_matched)), counted, found.n_in_error ? ` ${whole(found.n_in_error)} in error.` : ""),
+    ...stopParts({ ...found, nearest: null }, "It has no condition on them."),
+    found.groups.map((group, k) => h("div", { class: "nearest" }, h("h3", null, k ? "Then" : "Nearest miss"), rowPairs({ ...group.group, ...group.values }), verdicts(group.clauses), group.notes.map((note) => h("p", { class: "soft small" }, sentence(note))))),
   ];
 }
 

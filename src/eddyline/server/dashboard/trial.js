@@ -11,14 +11,16 @@ export function trialParts(found) {
   const notes = found.notes.map((note) => h("p", { class: "soft small" }, sentence(note), "."));
   if (found.n_matched === null) return [h("p", { class: "warning" }, "A join is not tried on recent rows."), notes, h("ul", { class: "stack-small" }, found.inputs.map((each) => h("li", null, h("b", null, whole(each.n_passed)), ` of ${plural(each.n_rows, "recent row")} of ${each.input} pass its own conditions.`)))];
   if (found.n_rows === 0) return empty("No recent rows", "The server retains the last rows of every stream in memory: when some have arrived, a rule can be tried on them.");
-  const share = found.n_matched / found.n_rows;
+  const isGrouped = found.n_groups != null; // of groups or windows, which the rows make
+  const share = found.n_matched / Math.max(1, isGrouped ? found.n_groups : found.n_rows);
+  const of = isGrouped ? ` of ${plural(found.n_groups, found.noun)} of the last ${plural(found.n_rows, "row")} would be in the answer` : ` of the last ${plural(found.n_rows, "row")} would have matched`;
   return [
-    h("p", { class: "trial-words" }, h("b", null, whole(found.n_matched)), ` of the last ${plural(found.n_rows, "row")} would have matched`, h("span", { class: "soft" }, ` (${percent(share)})`)),
+    h("p", { class: "trial-words" }, h("b", null, whole(found.n_matched)), of, h("span", { class: "soft" }, ` (${percent(share)})`)),
     bar(share),
     found.n_in_error ? h("p", { class: "warning" }, `${plural(found.n_in_error, "row")} could not be decided: they would be dead letters.`) : null,
     notes,
     found.conditions.length > 1 || (found.conditions.length && found.n_matched === 0)
-      ? h("ul", { class: "stops", "aria-label": "How many rows each condition stopped" }, found.conditions.map((text, k) => h("li", { class: "stop" }, line(text), h("span", { class: "small soft" }, `stopped ${whole(found.stopped[k])}, ${percent(found.stopped[k] / found.n_rows)}`))))
+      ? h("ul", { class: "stops", "aria-label": "How many rows each condition stopped" }, found.conditions.map((text, k) => h("li", { class: "stop" }, line(text), h("span", { class: "small soft" }, `stopped ${whole(found.stopped[k])}${isGrouped ? "" : `, ${percent(found.stopped[k] / found.n_rows)}`}`))))
       : null,
     ...examples(found),
   ];
@@ -48,5 +50,6 @@ export function trialWords(tried) {
   const wrong = tried.n_in_error ? `, ${whole(tried.n_in_error)} could not be decided` : "";
   if (tried.n_rules) return `Its first ${plural(tried.n_rules, "rule")} would have had ${plural(tried.n_matched, "result")} in the last ${plural(tried.n_rows, "row")}${wrong}`;
   if (tried.parts?.length) return `${plural(tried.n_matched, "result")} would have come of the last ${plural(tried.n_rows, "row")}${wrong}`;
+  if (tried.n_groups != null) return `${whole(tried.n_matched)} of ${plural(tried.n_groups, tried.noun)} of the last ${plural(tried.n_rows, "row")} would be in the answer${wrong}`;
   return `${whole(tried.n_matched)} of the last ${plural(tried.n_rows, "row")} would have matched${wrong}`;
 }

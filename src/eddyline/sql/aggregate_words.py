@@ -1,0 +1,49 @@
+"""What users call the columns of an aggregation: count(*), sum(amount), what they grouped by."""
+
+from __future__ import annotations
+
+from eddyline.durations import duration_text
+from eddyline.model import NOW, OVERFLOW, AggregateCall, Expression, Frame, Shape
+from eddyline.sql.rendering import quoted_name, render
+
+
+def aggregate_names(shape: Shape) -> dict[str, str]:
+    """The columns of the aggregation that a shape is over, each with what its text calls it."""
+    assert shape.aggregating is not None, shape.key
+    view = shape.inputs[0].view
+    assert view is not None, shape.key
+    of_class = {each.name: _expression_text(each.name, each.expression) for each in view.shape.projection}
+    calls = {each.name: call_text(each, of_class) for each in shape.aggregating.calls}
+    return {**of_class, **calls, NOW: "now()"}
+
+
+def with_aggregate_names(text: str, shape: Shape) -> str:
+    """A rendered expression over an aggregation, in the words of its text."""
+    for name, words in aggregate_names(shape).items():
+        if name.startswith("#"):
+            column = quoted_name(name)
+            text = text.replace(f"checked({column}, {quoted_name(name + OVERFLOW)})", words)
+            text = text.replace(column, words)
+    return text
+
+
+def _expression_text(name: str, expression: Expression) -> str:
+    return render(expression) if name.startswith("#") else name
+
+
+def call_text(call: AggregateCall, of_class: dict[str, str]) -> str:
+    """An aggregate as SQL; `of_class` are the columns of the rows of its class in the words of the text."""
+    arguments = [of_class[name] for name in call.arguments] or (["*"] if call.function == "count" else [])
+    if call.function == "lag":
+        arguments.append(str(call.n_back))
+    text = f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{', '.join(arguments)})"
+    text += " IGNORE NULLS" if call.ignores_nulls else ""
+    text += f" FILTER (WHERE {of_class[call.filter]})" if call.filter is not None else ""
+    return text if call.frame is None else f"{text} OVER ({_frame_text(call.frame)})"
+
+
+def _frame_text(frame: Frame) -> str:
+    if frame.preceding is None:
+        return "UNBOUNDED PRECEDING"
+    size = frame.preceding if frame.unit == "rows" else f"INTERVAL '{duration_text(frame.preceding)}'"
+    return f"{frame.unit.upper()} {size} PRECEDING"
