@@ -74,6 +74,19 @@ def test_a_query_is_explained_by_its_class_in_the_words_of_sql(engine):
     assert structure["nbytes"] > 0
 
 
+def test_conditions_over_groups_are_in_the_words_of_the_query(engine):
+    text = "SELECT card FROM auths GROUP BY card HAVING sum(amount) < :most AND count(*) > 2 AND card > 'A'"
+    facts = engine.query(text, params={"most": 100}).explain().as_dict()
+    assert [each["text"] for each in facts["conditions"]] == [
+        "sum(amount) < 100",
+        "count(*) > 2",
+        "card > 'A'",
+    ]
+    query = engine.query(DECLINED)
+    engine.push("auths", [row("A", 1)])
+    assert query.explain().as_dict()["index"]["attributes"] == ["count(*)"]
+
+
 def test_queries_that_differ_above_the_aggregates_share_a_class(engine):
     few = engine.query(DECLINED, name="few")
     engine.query(DECLINED.replace(">= 2", ">= 20"), name="many")

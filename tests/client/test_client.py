@@ -147,6 +147,20 @@ def test_aggregates_are_explained_as_the_engine_explains_them_and_others_show_th
         anna.explain_aggregates("tardes")
 
 
+def test_groups_are_those_of_the_engine(anna, admin, home):
+    query = anna.query("SELECT sym, count(*) AS n FROM trades GROUP BY sym HAVING n >= 2", name="busy")
+    home.engine.push(
+        "trades", [{"sym": "A", "price": 1.0}, {"sym": "A", "price": 1.0}, {"sym": "B", "price": 1.0}]
+    )
+    for asked in (
+        {},
+        {"having": False, "order": "n DESC", "limit": 1},
+        {"having": False, "where": {"sym": "B"}},
+    ):
+        assert query.groups(**asked).as_dict() == home.engine.get(query.id).groups(**asked).as_dict()
+    assert [each.row for each in query.groups()] == [{"sym": "A", "n": 2}]
+
+
 def test_filters_are_explained_as_the_engine_explains_them_and_others_have_no_text(anna, admin, home):
     home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^A'", name="mine", owner="anna")
     home.engine.query("SELECT sym FROM trades WHERE sym RLIKE '^B'", name="bobs", owner="bob")

@@ -82,7 +82,7 @@ EVERY = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: f"{o.meth
 # --------------------------------------------------------------------------------------------- what to send
 
 VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by name
-    "query": ["watched", "q1", "2", "q3"],
+    "query": ["watched", "q1", "2", "q3", "summed"],
     "id": ["1-1-1", "1-2-2", "1-1-3", "1-2-3", "1"],
     "owner": ["vera"],
     "name": ["trades", "watched"],
@@ -136,6 +136,9 @@ VALUES: dict[str, list[Any]] = {  # of parameters and of fields of bodies, by na
     "for": ["1 hour"],
     "until": ["2020-01-01"],
     "reason": ["x"],
+    "where": ['{"n": 1}'],
+    "order": ["n DESC"],
+    "having": [False],
 }
 
 
@@ -224,6 +227,9 @@ class Village:
             owner="vera",
         )
         engine.query("SELECT sym FROM trades WHERE price < 10", name="mine", owner="mallory")
+        called = f"concat('{WORD}', sym)"
+        engine.query(f"SELECT count(*) AS n FROM trades GROUP BY {called}", name="summed", owner="vera")
+        self._first_ids = {query.id for query in engine.queries(per_page=1_000)}
         rows = [{"sym": "ACME", "price": 9.5, "note": "1"}, {"sym": "BOLT", "price": 95.0, "note": "x"}]
         engine.push("trades", rows)
         engine.silence("watched", owner="vera", for_="1 day", reason=WORD, by=WORD)
@@ -276,7 +282,8 @@ class Village:
 
     def tidy(self) -> None:
         """As it was, as far as mallory may change it."""
-        self.engine.drop_ids([q.id for q in self.engine.queries(per_page=1_000) if q.id > 4])
+        ids = {query.id for query in self.engine.queries(per_page=1_000)}
+        self.engine.drop_ids(sorted(ids - self._first_ids))
 
 
 @contextmanager

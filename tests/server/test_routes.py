@@ -64,6 +64,7 @@ CASES = {
     ("POST", "/api/v1/queries/{query}/pause"): Case("author", is_owned=True),
     ("POST", "/api/v1/queries/{query}/resume"): Case("author", is_owned=True),
     ("GET", "/api/v1/queries/{query}/explain"): Case("reader", is_owned=True),
+    ("GET", "/api/v1/queries/{query}/groups"): Case("reader", is_owned=True, status=422),  # no GROUP BY
     ("POST", "/api/v1/queries/{query}/why"): Case("reader", {"row": {"price": 3.0}}, is_owned=True),
     ("GET", "/api/v1/queries/{query}/why_not"): Case("reader", is_owned=True),
     ("GET", "/api/v1/queries/{query}/results"): Case("reader", is_owned=True),

@@ -63,6 +63,7 @@ class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
         "explain_filters",
         "explain_joins",
         "explain_aggregates",
+        "groups",
         "why",
         "why_not",
         "try_query",

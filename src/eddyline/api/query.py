@@ -15,12 +15,13 @@ from eddyline.api.query_results import QueryResults
 from eddyline.batch import PartMatches
 from eddyline.catalog import AlertCounts, QueryRecord
 from eddyline.delivery import Result, Results
-from eddyline.documents import as_pandas, as_polars
+from eddyline.documents import Groups, as_pandas, as_polars
 from eddyline.engine import RoundEngine
 from eddyline.errors import EddylineError, NotBuiltError, PropertyError, SchemaError
 from eddyline.explain import (
     Explanation,
     branch_record,
+    current_groups,
     explain,
     grouped_query,
     live_groups,
@@ -230,6 +231,28 @@ class Query:
         """How the engine answers this query, and what it shares with others."""
         with self._rounds.lock:
             return explain(self._rounds, self._record(), self.warnings)
+
+    def groups(
+        self,
+        *,
+        where: Mapping[str, Any] | None = None,
+        order: str | None = None,
+        limit: int = 100,
+        having: bool = True,
+    ) -> Groups:
+        """The groups of a query with GROUP BY, as they are after the last round (docs/aggregates.md).
+
+        where    only groups with these values of columns of SELECT or GROUP BY: {"card": "A"}
+        order    a column of SELECT or GROUP BY, such as "n DESC"; else by key
+        limit    how many to give, at most 10,000
+        having   False: also groups that HAVING leaves out, which have `is_result` False
+        """
+        with self._rounds.lock:
+            own = self._record()
+            written_out = record_written_out(self._rounds, own)
+        return current_groups(
+            self._rounds, own, written_out, where=where, order=order, limit=limit, having=having
+        )
 
     def why(self, row: Mapping[str, Any] | Result | Any) -> Why:
         """What each condition says about a row of the stream, given as a dict (missing columns are NULL).

@@ -266,6 +266,11 @@ class QueryCommands:
         found = self._query(query, owner).explain()
         return found.as_dict() | {"shown": str(found)}
 
+    def groups(self, *, query: str | int, owner: str = "", **asked: Any) -> dict[str, Any]:
+        """The groups of a query as they are after the last round."""
+        found = self._query(query, owner).groups(**asked)
+        return found.as_dict() | {"shown": str(found)}
+
     def why(self, *, query: str | int, row: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
         """What each condition of a query says about a row."""
         return _why_answer(self._query(query, owner).why(row))

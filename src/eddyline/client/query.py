@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import fields
@@ -13,6 +14,7 @@ from eddyline.documents import (
     AlertCounts,
     ClauseVerdict,
     Explanation,
+    Groups,
     GroupVerdict,
     GroupWhy,
     GroupWhyNot,
@@ -181,6 +183,19 @@ class RemoteQuery:
             after = page["next"]
             if page["is_end"]:
                 return found, after
+
+    def groups(
+        self,
+        *,
+        where: Mapping[str, Any] | None = None,
+        order: str | None = None,
+        limit: int = 100,
+        having: bool = True,
+    ) -> Groups:
+        """The groups of a query with GROUP BY, as they are after the last round; `having=False`: also those HAVING leaves out."""
+        asked = {"where": None if where is None else json.dumps(where), "order": order, "limit": limit}
+        found = self._connection.get(f"{self._path}/groups", **asked, having=None if having else "false")
+        return Groups.of(found)
 
     def latest(self, n: int = 10) -> Results:
         """The newest results, oldest first, read or not."""

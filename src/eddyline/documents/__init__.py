@@ -6,6 +6,7 @@ engine, so a client loads no more than this.
 
 from eddyline.documents.aggregate_explanations import AggregatesExplanation
 from eddyline.documents.alert_counts import AlertCounts
+from eddyline.documents.current_groups import Group, Groups, Threshold
 from eddyline.documents.error_documents import error_from, error_to
 from eddyline.documents.explanations import Explanation, IndexExplanation, suspended_text
 from eddyline.documents.filter_explanations import (
@@ -33,9 +34,11 @@ __all__ = [
     "DeadLetter",
     "Explanation",
     "FiltersExplanation",
+    "Group",
     "GroupVerdict",
     "GroupWhy",
     "GroupWhyNot",
+    "Groups",
     "IndexExplanation",
     "InputWhyNot",
     "JoinWhy",
@@ -49,6 +52,7 @@ __all__ = [
     "Results",
     "RulesError",
     "Tell",
+    "Threshold",
     "Trial",
     "TrialError",
     "TrialInput",

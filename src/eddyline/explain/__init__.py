@@ -20,6 +20,7 @@ from eddyline.documents import (
 )
 from eddyline.explain.aggregate_state import AggregateCounters, aggregate_facts, class_sizes
 from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busiest, counters
+from eddyline.explain.current_groups import MOST_GROUPS, current_groups
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
 from eddyline.explain.filter_state import filter_facts, has_filters
 from eddyline.explain.group_why import why_grouped, why_not_grouped
@@ -33,6 +34,7 @@ from eddyline.explain.trials import TRIAL_ROWS, TRIAL_S, try_record
 from eddyline.explain.union_parts import branch_record
 
 __all__ = [
+    "MOST_GROUPS",
     "TRIAL_ROWS",
     "TRIAL_S",
     "AggregateCounters",
@@ -58,6 +60,7 @@ __all__ = [
     "class_sizes",
     "condition_texts",
     "counters",
+    "current_groups",
     "event_words",
     "explain",
     "explain_index",

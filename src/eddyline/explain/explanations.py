@@ -42,6 +42,7 @@ from eddyline.sql import (
     spoken,
     stream_words,
     streams_of,
+    with_aggregate_names,
 )
 from eddyline.types import type_name
 
@@ -274,6 +275,8 @@ def _rendered(facts: dict[str, Any] | None, shape: Shape | None = None) -> dict[
 
 
 def _attribute_text(attribute: Expression, shape: Shape | None) -> str:
+    if shape is not None and shape.aggregating is not None:
+        return with_aggregate_names(render(attribute), shape)
     if shape is None or shape.join is None:
         return render(attribute)
     if isinstance(attribute, Column):

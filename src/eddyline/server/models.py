@@ -268,6 +268,25 @@ class AggregatesAnswer(Document):
     shown: str
 
 
+class GroupAnswer(Document):
+    key: dict[str, Any] = Field(description="By the expressions of GROUP BY.")
+    row: dict[str, Any] | None = Field(description="What SELECT gives; null if that fails.")
+    is_result: bool = Field(description="Whether HAVING is true.")
+    compared: list[Any] = Field(description="The values that thresholds are compared with.")
+    error: str
+
+
+class GroupsAnswer(Document):
+    query: str
+    round_number: int
+    n_total: int = Field(description="Groups that `where` lets through.")
+    n_results: int = Field(description="Those of them for which HAVING is true.")
+    thresholds: list[dict[str, Any]] = Field(description="Comparisons of HAVING with a constant number.")
+    groups: list[GroupAnswer]
+    next: str = Field(description="The cursor of results: those after it are the later changes.")
+    shown: str
+
+
 class Me(Document):
     id: str
     role: Literal["reader", "author", "admin"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from eddyline.api import Query
 from eddyline.control import error_to
 from eddyline.delivery import jsonable
 from eddyline.errors import EddylineError, PropertyError, RequestError
+from eddyline.explain import MOST_GROUPS
 from eddyline.model import iso_time
 from eddyline.rules import FieldMistake, query_mistakes, stated_view
 from eddyline.server import models
@@ -404,6 +406,47 @@ def explain(service: Serves, caller: Reader, query: str, owner: Owner = None) ->
     """How the engine answers a query, and what it shares with others."""
     handle = query_of(service, caller, query, owner)
     return Answer(jsonable(service.commands.explain(query=handle.id)))
+
+
+@routes.get("/queries/{query}/groups", response_model=models.GroupsAnswer)
+def groups(
+    service: Serves,
+    caller: Reader,
+    query: str,
+    where: Annotated[
+        str | None,
+        Parameter(
+            max_length=2_000, description='Values of columns of SELECT or GROUP BY, as JSON: {"card": "A"}.'
+        ),
+    ] = None,
+    order: Annotated[
+        str | None, Parameter(max_length=200, description="A column of SELECT or GROUP BY: n DESC.")
+    ] = None,
+    limit: Annotated[int, Parameter(ge=1, le=MOST_GROUPS)] = 100,
+    having: Annotated[bool, Parameter(description="False: also groups that HAVING leaves out.")] = True,
+    owner: Owner = None,
+) -> Answer:
+    """The groups of a query with GROUP BY as they are now. Results after the cursor `next` are the changes since."""
+    handle = query_of(service, caller, query, owner)
+    found = service.commands.groups(
+        query=handle.id, where=_values_of(where), order=order, limit=limit, having=having
+    )
+    return Answer(jsonable(found | {"next": str(found["round_number"])}))
+
+
+def _values_of(where: str | None) -> dict[str, Any] | None:
+    """What groups have to equal."""
+    if where is None:
+        return None
+    try:
+        found = json.loads(where)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or any(isinstance(value, (dict, list)) for value in found.values()):
+        raise PropertyError(
+            f"where is not a JSON object of plain values: {where[:100]}", hint='Write {"card": "A"}.'
+        )
+    return found
 
 
 @routes.post("/queries/{query}/why", response_model=models.WhyAnswer)

@@ -10,7 +10,7 @@ inputs, `joins` (keys and windows). `templates` remembers.
 """
 
 from eddyline.choices import SEVERITIES
-from eddyline.sql.aggregate_words import aggregate_names
+from eddyline.sql.aggregate_words import aggregate_names, with_aggregate_names
 from eddyline.sql.alert_properties import per_columns, table_keys
 from eddyline.sql.constants import over_a_limit, slots_of
 from eddyline.sql.join_words import (
@@ -90,4 +90,5 @@ __all__ = [
     "stream_words",
     "streams_of",
     "table_keys",
+    "with_aggregate_names",
 ]
