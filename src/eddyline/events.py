@@ -58,6 +58,15 @@ class ResultsDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsRefused(Event):
+    """A class of aggregates over these streams has as many groups as it may: rows of new ones are refused from this round on."""
+
+    streams: str
+    n_rows: int  # in this round
+    most_groups: int
+
+
+@dataclass(frozen=True, slots=True)
 class CallbackFailed(Event):
     """A subscriber's callback raised; the results stay readable. Without a query: one that listens to events."""
 

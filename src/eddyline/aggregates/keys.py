@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from eddyline.aggregates.key_table import KeyTable, KeyWords, fixed_words
 from eddyline.aggregates.rows import Ints, Mask
-from eddyline.kernels import copy_runs, float_places, read_only
+from eddyline.kernels import NOTHING, copy_runs, float_places, read_only
 from eddyline.types import is_decimal, is_floating, is_nested, python_values
 
 NULLS_PER_WORD = 63  # columns
@@ -42,6 +42,15 @@ class Keys:
     def find(self, rows: pa.RecordBatch) -> Ints:
         """The number of the key of each row, -1 where it has none."""
         return self.table.find(self._words(rows))
+
+    def beyond(self, rows: pa.RecordBatch, most: int) -> Mask:
+        """Which rows have a key that is new, when with those before it there are more than so many."""
+        found = np.zeros(len(rows), dtype=bool)
+        if len(self) + len(rows) > most:
+            new = np.flatnonzero(self.find(rows) == NOTHING)
+            order_of_key = Keys(self.schema).number(rows.take(pa.array(new)))
+            found[new] = order_of_key >= most - len(self)
+        return found
 
     def remove(self, numbers: Ints) -> None:
         """Take out these keys."""

@@ -35,7 +35,7 @@ from eddyline.aggregates.over_purge import Purge
 from eddyline.aggregates.over_saved import State, gone_rows, key_schema, together
 from eddyline.aggregates.over_values import FrameValues, needs_folds
 from eddyline.aggregates.rings import Rings, TouchedRings, places_of
-from eddyline.aggregates.rows import ClassRows, Ints
+from eddyline.aggregates.rows import ClassRows, Ints, Mask
 from eddyline.aggregates.structure import Reader, RoundTime
 from eddyline.kernels import ARRIVAL, EPOCH, NOTHING
 from eddyline.model import NO_TIME, OVERFLOW, Aggregation
@@ -133,6 +133,13 @@ class OverRows:
 
     # ------------------------------------------------------------------------------------------- rounds
 
+    def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
+        """Which rows would begin a partition when there are so many; those that get no values begin none."""
+        found = (rows.time_us != NO_TIME) & ~rows.is_late
+        if self._epochs:
+            found[found] = self._known_keys(rows).beyond(rows.columns.filter(pa.array(found)), most_groups)
+        return found
+
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, OverValues]]:
         """Values of the rows that take part, by aggregation and epoch; the state stays as it was until the round commits."""
         self._watermark_us = time.after_us
@@ -157,15 +164,19 @@ class OverRows:
 
     def _partitions(self, rows: ClassRows) -> Ints:
         """The number of each row's partition."""
-        if self._keys is None:
-            names = self._readers[0].aggregation.keys
-            self._keys = Keys(pa.schema([rows.columns.schema.field(name) for name in names]))
-        ring = self._keys.number(rows.columns)
-        n_rings = self._keys.table.n_numbers
+        keys = self._known_keys(rows)
+        ring = keys.number(rows.columns)
+        n_rings = keys.table.n_numbers
         self._rings.resize(n_rings)
         if self._folds is not None:
             self._folds.resize(len(self._rings.n))
         return ring
+
+    def _known_keys(self, rows: ClassRows) -> Keys:
+        if self._keys is None:
+            names = self._readers[0].aggregation.keys
+            self._keys = Keys(pa.schema([rows.columns.schema.field(name) for name in names]))
+        return self._keys
 
     def _rank(self, ring: Ints, columns: RowColumns) -> None:
         """Rank values that no integer has the order of, among those of the rings that rows go to."""

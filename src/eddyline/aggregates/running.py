@@ -109,6 +109,10 @@ class RunningGroups:
 
     # ------------------------------------------------------------------------------------------- rounds
 
+    def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
+        """Which rows would begin a group when there are so many."""
+        return self._entries.keys.beyond(rows.columns, most_groups)
+
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round, once for each round, also without rows; all of it must be taken."""
         self._begin(time.now_us)

@@ -32,7 +32,7 @@ from eddyline.aggregates.pieces import (
     segments,
     sessions_of,
 )
-from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
+from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.session_changes import SessionRows, session_changes
 from eddyline.aggregates.stored_pieces import StoredPieces
 from eddyline.aggregates.structure import Reader, RoundTime
@@ -114,6 +114,12 @@ class Sessions:
         return chained(segments(pieces.group, pieces.epoch), pieces.start, pieces.last, self._gaps[0])
 
     # ------------------------------------------------------------------------------------------- rounds
+
+    def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
+        """Which rows would begin a group when there are so many; those without a session begin none."""
+        found = (rows.time_us != NO_TIME) & ~rows.is_late
+        found[found] = self._stored.keys.beyond(rows.columns.filter(pa.array(found)), most_groups)
+        return found
 
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round: of sessions its rows changed, then of those that the watermark closes."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from eddyline.aggregates.rows import ClassRows, EntryChanges
+from eddyline.aggregates.rows import ClassRows, EntryChanges, Mask
 from eddyline.model import AggregateCall, Aggregation, TemporalBound
 
 GONE = "#gone"  # a column of saved entries: the entry has left
@@ -43,6 +43,9 @@ class Structure(Protocol):
 
     def build(self, readers: Sequence[Reader]) -> None:
         """Adopt the readers of a version, between rounds. State that none of them reads goes."""
+
+    def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
+        """Which rows would begin a group when there are so many, before the `push` of the round; not over tables."""
 
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round, once for each round, also without rows; all of it must be taken.

@@ -126,6 +126,15 @@ class TemporalGroups:
 
     # ------------------------------------------------------------------------------------------- rounds
 
+    def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
+        """Which rows would begin a group of some filter when it has so many; those that pass none begin none."""
+        instants = {column: instants_of(rows.columns.column(column)) for column in self._calendars}
+        found = self._may_pass(instants, rows.epoch, now_us)
+        passing = rows.take(np.flatnonzero(found))
+        refused = [groups.beyond(passing, now_us, most_groups) for groups in self._groups.values()]
+        found[found] = np.logical_or.reduce(refused) if refused else False
+        return found
+
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round: the groups of each filter, from the rows that enter and leave it."""
         held = self._round = _TemporalRound(time)

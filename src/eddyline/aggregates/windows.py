@@ -26,7 +26,7 @@ from eddyline.aggregates.changes import (
 )
 from eddyline.aggregates.closing import ClosedWindow, ClosingWindows, KeySlices
 from eddyline.aggregates.entries import TABLE_EPOCH, Entries
-from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints
+from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.slice_store import SliceStore
 from eddyline.aggregates.slices import NEVER, SliceOrder, first_open, slice_starts, windows_of
 from eddyline.aggregates.structure import Reader, RoundTime
@@ -116,6 +116,12 @@ class SlicedWindows:
         return min(first_open(watermark_us, spec) for spec in set(self._specs(epoch)))
 
     # ------------------------------------------------------------------------------------------- rounds
+
+    def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
+        """Which rows would begin a group when there are so many; those without a window begin none."""
+        found = (rows.windowed_us != NO_TIME) & ~rows.is_late
+        found[found] = self._entries.keys.beyond(rows.columns.filter(pa.array(found)), most_groups)
+        return found
 
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round, once for each round, also without rows; all of it must be taken."""

@@ -15,7 +15,7 @@ from eddyline.api.pipeline_ends import sink_documents, source_documents
 from eddyline.api.query_commands import QueryCommands
 from eddyline.api.rule_commands import RuleCommands
 from eddyline.api.token_commands import TokenCommands
-from eddyline.control import check_home
+from eddyline.control import check_home, group_findings
 from eddyline.delivery import jsonable
 from eddyline.documents import Tell
 from eddyline.engine import Durable
@@ -255,6 +255,7 @@ class Commands(QueryCommands, RuleCommands, AlertCommands, TokenCommands):
         with self._rounds.lock:
             self._rounds.check_open()
             found = check_home(self._durable(), forget_damaged=forget_damaged, tell=tell)
+            found += group_findings(self._rounds)
         return [dataclasses.asdict(finding) for finding in found]
 
     def backup(self, *, tell: Tell, file: str) -> dict[str, Any]:

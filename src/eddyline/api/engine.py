@@ -125,6 +125,7 @@ def open_engine(
     result_bytes: int = 64 << 20,
     recent_rows: int = 10_000,
     dead_letters: int = 10_000,
+    groups: int | None = None,
     memory: int | str | None = None,
     retention: Retention | None = None,
     clock: Callable[[], int] | None = None,
@@ -143,6 +144,8 @@ def open_engine(
     result_bytes        how much memory results may take; a home keeps those that leave
     recent_rows         how many rows of each stream are kept for why_not
     dead_letters        how many dead letters are kept in memory
+    groups              how many groups a class of aggregates may keep: rows of further ones are refused and counted; as many as
+                        come if not given
     memory              how much the process may hold, such as "4 GB": rows for which there is no room are refused; 90 % of what
                         the machine or the container has if not given
     retention           how long and how much is kept in the home: results, dead letters, captured rows, earlier versions, rounds;
@@ -167,9 +170,10 @@ def open_engine(
         result_bytes,
         recent_rows,
         dead_letters=dead_letters,
+        groups=groups,
         memory=None if memory is None else size_bytes(memory),
     )
-    for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters", "memory"):
+    for name in ("results_per_query", "result_bytes", "recent_rows", "dead_letters", "groups", "memory"):
         if getattr(limits, name) is not None and getattr(limits, name) < 1:
             raise PropertyError(f"{name} is {getattr(limits, name)}", hint="Give a number of at least 1.")
     options = routing_options(routing, is_strict=strict)

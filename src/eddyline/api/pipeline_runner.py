@@ -40,6 +40,7 @@ def open_pipeline(pipeline: Pipeline, *, home: Path | None = None) -> Engine:
         result_bytes=limits.result_bytes,
         recent_rows=limits.recent_rows,
         dead_letters=limits.dead_letters,
+        groups=limits.groups,
         memory=limits.memory,
         retention=settings.retention,
         seed=settings.seed,

@@ -4,7 +4,7 @@ Enters: a home, and a table of commands. Leaves: answers on the socket, a backup
 """
 
 from eddyline.control.backup import Backup, backup_of, backup_of_folder, restore, verify
-from eddyline.control.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings
+from eddyline.control.doctor import ERROR, OK, WARNING, Finding, check_home, folder_findings, group_findings
 from eddyline.control.home_socket import Control, Remote
 from eddyline.documents import error_from, error_to
 
@@ -22,6 +22,7 @@ __all__ = [
     "error_from",
     "error_to",
     "folder_findings",
+    "group_findings",
     "restore",
     "verify",
 ]

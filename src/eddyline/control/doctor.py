@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eddyline.catalog import FORMAT, RetainedRange
 from eddyline.durations import duration_text
-from eddyline.engine import Durable, size_text
+from eddyline.engine import Durable, RoundEngine, size_text
 from eddyline.model import iso_time
 from eddyline.storage import AGGREGATES, CLOSED_ROWS, KIND_WORDS, TABLES, WINDOWS
 
@@ -68,6 +68,21 @@ def folder_findings(folder: Path) -> list[Finding]:
     else:
         found.append(Finding(OK, "disk", f"{size_text(free)} free"))
     return found
+
+
+def group_findings(rounds: RoundEngine) -> list[Finding]:
+    """How the groups of aggregates are within their limit, if there is one; of an engine that runs."""
+    most = rounds.limits.groups
+    if most is None:
+        return []
+    sizes = rounds.flow.aggregate_sizes().values()
+    n_refused = sum(each.n_refused for each in sizes)
+    message = f"{max((each.groups for each in sizes), default=0):,} of at most {most:,} in the largest class of aggregates"
+    if not n_refused:
+        return [Finding(OK, "groups", message)]
+    message += f"; {n_refused:,} rows of further ones were refused since the engine was opened"
+    hint = "Raise groups under [limits], or let groups end, with keep or a window: see eddyline explain --aggregates."
+    return [Finding(WARNING, "groups", message, hint)]
 
 
 def _retained_findings(durable: Durable) -> list[Finding]:

@@ -54,6 +54,8 @@ def structure_words(facts: Mapping[str, Any], keys: Sequence[str]) -> str:
         for what, noun in (("groups", "group"), ("slices", "slice"), ("rows", "row"), ("epochs", "epoch"))
         if facts[what] is not None
     ]
+    if facts["n_refused"]:
+        counted.append(f"{plural(facts['n_refused'], 'row')} of further groups refused")
     due = "" if facts["deadline"] is None else f"; time changes it next at {facts['deadline']}"
     return f"{by}{'; '.join(facts['words'])}: {', '.join(counted)}, {size_text(facts['nbytes'])}{due}"
 

@@ -7,6 +7,7 @@ not be lost at the steps the protocol names.
 from eddyline.documents import size_text
 from eddyline.engine.aggregate_replay import AggregateReplay, NumberedClassRows
 from eddyline.engine.aggregate_sizes import AggregateSizes
+from eddyline.engine.aggregate_structures import form_of
 from eddyline.engine.alert_words import SEVERITY, AlertRule
 from eddyline.engine.declaring import OpenEngine, checked_stream, declare, drop_queries, drop_stream
 from eddyline.engine.durable import Durable, wall_clock_us
@@ -14,7 +15,6 @@ from eddyline.engine.event_time import event_times, is_idle_lane
 from eddyline.engine.filter_events import filter_text
 from eddyline.engine.identities import encoded
 from eddyline.engine.join_replica import ProbeTask
-from eddyline.engine.kept_aggregates import form_of
 from eddyline.engine.past_tables import PastTables
 from eddyline.engine.retention import Retention
 from eddyline.engine.round_inputs import ComponentRows, RoundInputs, change_of_key, home_of

@@ -1,6 +1,6 @@
 """Aggregates of rows outside of rounds: of rows that a text is tried on, and of those that a result was made of.
 
-The structures are those of rounds (`kept_aggregates.py`), with one reader that sees all rows.
+The structures are those of rounds (`aggregate_structures.py`), with one reader that sees all rows.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.aggregates import ClassRows, EntryChanges, OverRows, OverValues, Reader, RoundTime
+from eddyline.engine.aggregate_structures import as_of, by_partition, new_structure
 from eddyline.engine.event_time import event_times
-from eddyline.engine.kept_aggregates import as_of, by_partition, new_structure
 from eddyline.model import Aggregating, Stream
 from eddyline.operators import Mask, Numbers, times_of
 

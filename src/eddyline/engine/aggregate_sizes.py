@@ -16,6 +16,7 @@ class AggregateSizes:
     rows: int | None  # of OVER and of conditions on now()
     nbytes: int
     deadline_us: int | None  # the first time at which time alone may change an entry
+    n_refused: int = 0  # rows of groups above the limit, since the engine was opened
 
 
 def sizes_of(structure: Structure | OverRows) -> AggregateSizes:

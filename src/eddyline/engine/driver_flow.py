@@ -77,6 +77,7 @@ class DriverFlow:
         seed: int,
         work_clock: Callable[[], float] = time.thread_time,
         durable: Durable | None = None,
+        most_groups: int | None = None,
     ) -> None:
         self._catalog = catalog
         self._context = context
@@ -108,6 +109,7 @@ class DriverFlow:
             self._has_alerts,
             context.time_zone,
             None if durable is None else AggregateFiles(durable),
+            most_groups,
         )
         self._result_counts = ResultCounts(
             catalog, self.unanswered, lambda: self.view_tables.missing | self._aggregates.missing

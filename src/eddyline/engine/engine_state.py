@@ -123,6 +123,7 @@ class EngineState:
             routing=routing,
             seed=seed,
             durable=durable,
+            most_groups=limits.groups,
             **({} if work_clock is None else {"work_clock": work_clock}),
         )
         self.choices = DEFAULT_CHOICES  # of the next rounds

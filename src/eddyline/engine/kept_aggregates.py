@@ -22,18 +22,23 @@ from eddyline.aggregates import (
     OverValues,
     Reader,
     RoundTime,
-    Sessions,
-    SlicedWindows,
     Structure,
-    TemporalGroups,
-    TimedGroups,
 )
 from eddyline.batch import QueryIds, TupleBatch
 from eddyline.catalog import ListedFile
 from eddyline.engine.aggregate_files import AggregateFiles, Form
 from eddyline.engine.aggregate_plans import PlannedAggregation
 from eddyline.engine.aggregate_sizes import AggregateSizes, sizes_of
+from eddyline.engine.aggregate_structures import (
+    as_of,
+    by_partition,
+    form_of,
+    identity_columns,
+    needs_of,
+    new_structure,
+)
 from eddyline.engine.event_time import event_times
+from eddyline.engine.group_limit import GroupLimit
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
 from eddyline.engine.operator_states import OperatorState, RoundEnd
@@ -41,18 +46,11 @@ from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.model import (
     CLOSED,
     NOW,
-    OVER,
     ROW,
-    RUNNING,
-    SESSIONS,
-    TEMPORAL,
-    WINDOW,
-    WINDOWS,
     Aggregation,
     ExecutionChoices,
     Round,
     StreamPlan,
-    TemporalBound,
 )
 from eddyline.operators import (
     ArrivedRows,
@@ -79,6 +77,7 @@ class KeptAggregates(OperatorState):
         has_alerts: Callable[[StreamPlan], bool],
         time_zone: str,
         files: AggregateFiles | None,
+        most_groups: int | None,
     ) -> None:
         """`unanswered` are the queries of a relation that get a first answer in the running round, `uncounted` those that have to
         see its rows as they are before it; `has_alerts` tells plans of relations with alert queries. Without `files` nothing
@@ -88,6 +87,7 @@ class KeptAggregates(OperatorState):
         self._has_alerts = has_alerts
         self._time_zone = time_zone
         self._files = files
+        self._limit = GroupLimit(most_groups)
         self._structures: dict[Form, Structure | OverRows] = {}
         self._sizes: dict[Form, AggregateSizes] = {}  # as of the last round that committed
         # over tables: structures that have all rows, with the aggregates that were computed of them
@@ -121,6 +121,7 @@ class KeptAggregates(OperatorState):
         self._structures, self._built_version = structures, planned.joins.plan.version
         self._sizes = {form: sizes for form, sizes in self._sizes.items() if form in structures}
         self._readers = {name: each.reader for name, each in planned.aggregates.by_name.items()}
+        self._limit.keep(structures)
         self._window_times = {
             form: column for form, readers in forms.items() if (column := readers[0].aggregation.window_time)
         }
@@ -129,7 +130,7 @@ class KeptAggregates(OperatorState):
     def _lacks_calls(self, form: Form, readers: Sequence[Reader]) -> bool:
         """Whether readers need aggregates over a table that were not computed when its rows came."""
         known = self._filled.get(form)
-        return known is not None and not all(_needs(each) <= known for each in readers)
+        return known is not None and not all(needs_of(each) <= known for each in readers)
 
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
@@ -167,7 +168,7 @@ class KeptAggregates(OperatorState):
                 pass  # nothing of it is new
             structure.commit()
             mine = (each.reader for each in readers if form_of(each.aggregation) == form)
-            self._filled[form] = frozenset[object]().union(*map(_needs, mine))
+            self._filled[form] = frozenset[object]().union(*map(needs_of, mine))
 
     def recounted(self, name: str) -> Iterator[Derived]:
         """The entries of the aggregations of a class as they are before the round."""
@@ -193,22 +194,38 @@ class KeptAggregates(OperatorState):
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
         time = RoundTime(round_.now_us, *watermarks, self._last_now_us)
         rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
-        over: dict[tuple[str, int], list[OverValues]] = {}
+        admitted = self._admitted(name, rows, readers)
+        over: dict[tuple[str, int], tuple[ClassRows, list[OverValues]]] = {}
         for form in sorted(form for form in self._structures if form[0] == name):
             structure = self._pushed[form] = self._structures[form]
+            mine = admitted[form]
             if isinstance(structure, OverRows):
-                for aggregation, values in structure.push(rows, time):
+                for aggregation, values in structure.push(mine, time):
                     if self._is_planned(aggregation, values.epoch):
-                        over.setdefault((aggregation.name, values.epoch), []).append(values)
+                        over.setdefault((aggregation.name, values.epoch), (mine, []))[1].append(values)
             else:
-                for aggregation, changes in structure.push(self._windowed(form, rows), time):
+                for aggregation, changes in structure.push(self._windowed(form, mine), time):
                     if self._is_planned(aggregation, changes.epoch) and self._is_for_any(
                         aggregation, changes
                     ):
                         yield self._changed(aggregation, changes)
-        yield from (self._rows_over(each, values, rows) for (each, _), values in over.items())
+        yield from (self._rows_over(name, values, of) for (name, _), (of, values) in over.items())
         for planned in readers:
             yield from self._answers(planned)
+
+    def _admitted(
+        self, name: str, rows: ClassRows, readers: Sequence[PlannedAggregation]
+    ) -> dict[Form, ClassRows]:
+        """The rows that each structure of a class takes in; those of OVER, whose values stand side by side, the same."""
+        structures = {form: each for form, each in self._structures.items() if form[0] == name}
+        if readers[0].aggregation.reads_table:
+            return dict.fromkeys(structures, rows)
+        over = [form for form, each in structures.items() if isinstance(each, OverRows)]
+        found: dict[Form, ClassRows] = {}
+        for forms in (over, *([form] for form in structures if form not in over)):
+            together = {form: structures[form] for form in forms}
+            found |= dict.fromkeys(together, self._limit.admitted(together, rows, self._now_us))
+        return found
 
     def _is_for_any(self, aggregation: Aggregation, changes: EntryChanges) -> bool:
         """Whether some query has to see what has changed: that windows close matters to alerts alone."""
@@ -359,9 +376,10 @@ class KeptAggregates(OperatorState):
         return self._files.write(round_number, pushed, all_of)
 
     def commit(self, end: RoundEnd) -> None:
+        end.output.events += self._limit.commit(end.round.number, self._stream_words())
         for form, structure in self._pushed.items():
             structure.commit()
-            self._sizes[form] = sizes_of(structure)
+            self._sizes[form] = replace(sizes_of(structure), n_refused=self._limit.n_refused[form])
         self._pushed = {}
         self._last_now_us = max(self._last_now_us or end.round.now_us, end.round.now_us)
         if self._files is not None:
@@ -371,10 +389,16 @@ class KeptAggregates(OperatorState):
     def rollback(self) -> None:
         for structure in self._pushed.values():
             structure.rollback()
+        self._limit.rollback()
         self._pushed = {}
         if self._files is not None:
             self._files.rollback()
         self._rows = {}
+
+    def _stream_words(self) -> dict[Form, str]:
+        """The streams below each of the structures that the round has called."""
+        classes = self._flow.aggregates.classes if self._pushed else {}
+        return {form: ", ".join(sorted(classes[form[0]][0].base_streams)) for form in self._pushed}
 
     @property
     def has_any(self) -> bool:
@@ -436,58 +460,3 @@ class AggregateLevel(StatelessOperator):
     def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for name in self._classes:
             yield from self._aggregates.derive(name, progress, round_)
-
-
-def new_structure(schema: pa.Schema, aggregation: Aggregation) -> Structure | OverRows:
-    """An empty structure for rows of a class, which have this schema."""
-    keys = pa.schema([schema.field(name) for name in aggregation.keys])
-    if aggregation.kind == OVER:
-        return OverRows()
-    if aggregation.kind == RUNNING:
-        return TimedGroups(keys, reads_table=aggregation.reads_table)
-    if aggregation.kind == TEMPORAL:
-        return TemporalGroups(keys, reads_table=aggregation.reads_table)
-    if aggregation.kind == WINDOWS:
-        return SlicedWindows(keys, reads_table=aggregation.reads_table)
-    assert aggregation.kind == SESSIONS, aggregation.kind
-    return Sessions(keys)
-
-
-def _needs(reader: Reader) -> frozenset[object]:
-    """What has to be computed of all rows of a table: aggregates, and which rows pass conditions on now()."""
-    return frozenset((*reader.calls, reader.aggregation.bounds))
-
-
-def as_of(entries: pa.RecordBatch, deadlines: Sequence[TemporalBound], now_us: int) -> pa.RecordBatch:
-    """Entries with the time at which they are asked of, where that is compared."""
-    if not deadlines:
-        return entries
-    return entries.append_column(NOW, pa.repeat(pa.scalar(now_us, pa.int64()), len(entries)).cast(TIMESTAMP))
-
-
-def by_partition(reader: Reader) -> Iterator[Reader]:
-    """A reader of rows over frames, for each PARTITION BY by itself; others as they are."""
-    aggregation = reader.aggregation
-    if not aggregation.is_over:
-        yield reader
-        return
-    for keys in dict.fromkeys(aggregation.keys if each.keys is None else each.keys for each in reader.calls):
-        calls = (
-            each for each in reader.calls if (aggregation.keys if each.keys is None else each.keys) == keys
-        )
-        yield replace(reader, aggregation=replace(aggregation, keys=keys), calls=tuple(calls))
-
-
-def form_of(aggregation: Aggregation) -> Form:
-    """The class of an aggregation, and the kind of structure that has its rows; of OVER, one for each PARTITION BY."""
-    kind = aggregation.kind
-    if aggregation.is_over:
-        kind += f" by {', '.join(aggregation.keys)}"
-    elif aggregation.window_time is not None:
-        kind += f" of {aggregation.window_time}"
-    return aggregation.rows.lower(), kind
-
-
-def identity_columns(aggregation: Aggregation) -> list[str]:
-    """What tells the entries of an aggregation apart."""
-    return [*aggregation.keys, *(() if aggregation.window is None else (WINDOW,))]

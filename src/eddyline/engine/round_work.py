@@ -25,6 +25,7 @@ class Limits:
     recent_rows: int = 10_000
     recent_bytes: int = 64 << 20
     dead_letters: int = 10_000
+    groups: int | None = None  # of a class, for each kind of grouping; None: as many as come
     memory: int | None = None  # bytes of the process; None: a share of what the machine or the container has
 
 

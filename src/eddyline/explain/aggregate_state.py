@@ -226,6 +226,7 @@ def _structure_facts(
         "slices": kept.slices,
         "rows": kept.rows,
         "nbytes": kept.nbytes,
+        "n_refused": kept.n_refused,
         "deadline": None if kept.deadline_us is None else iso_time(kept.deadline_us),
     }
 
@@ -288,6 +289,7 @@ class AggregateCounters:
     n_slices: int = 0
     n_rows: int = 0  # that are kept as rows
     nbytes: int = 0
+    n_refused: int = 0  # rows of groups above the limit
 
 
 def aggregate_counters(rounds: RoundEngine) -> AggregateCounters:
@@ -299,6 +301,7 @@ def aggregate_counters(rounds: RoundEngine) -> AggregateCounters:
         n_slices=sum(each.slices or 0 for each in sizes),
         n_rows=sum(each.rows or 0 for each in sizes),
         nbytes=sum(each.nbytes for each in sizes),
+        n_refused=sum(each.n_refused for each in sizes),
     )
 
 

@@ -40,6 +40,7 @@ _MEMORY = {
     "result_bytes": "size",
     "recent_rows": "whole",
     "dead_letters": "whole",
+    "groups": "whole",
     "memory": "size",
 }
 _LIMITS = (

@@ -7,7 +7,7 @@ import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eddyline.documents import Mistake, Place
 from eddyline.durations import duration_us
@@ -17,6 +17,8 @@ from eddyline.pipeline.locate import Path as KeyPath
 from eddyline.pipeline.mistakes import place_of
 from eddyline.secrets import SecretError, Text, has_secrets, text_with_secrets
 from eddyline.sql import size_bytes
+
+_Default = TypeVar("_Default", int, None)
 
 
 class TomlDocument:
@@ -149,7 +151,7 @@ class Table:
             return default
         return value
 
-    def whole(self, key: str, default: int, *, least: int = 0) -> int:
+    def whole(self, key: str, default: _Default, *, least: int = 0) -> int | _Default:
         value = self._of_type(key, int, "a whole number")
         if value is not None and value < least:
             self.wrong(key, f"{key} is {value}", hint=f"Give a number of at least {least}.")

@@ -188,6 +188,7 @@ def _of_aggregates(found: Counters) -> Iterator[Metric]:
     yield _gauge("aggregate_slices", "Slices of windows and pieces of sessions.", kept.n_slices)
     yield _gauge("aggregate_kept_rows", "Rows that are retained for aggregates.", kept.n_rows)
     yield _gauge("aggregate_bytes", "Memory of aggregates.", kept.nbytes)
+    yield _counter("aggregate_refused_rows", "Rows of groups above the limit.", kept.n_refused)
 
 
 def _of_alerts(found: Counters) -> Iterator[Metric]:
