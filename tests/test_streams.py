@@ -80,6 +80,35 @@ push s (0), (0), ('x')
     assert "not asked dead : ROW_DOES_NOT_FIT: column n: 'x' is not INT" in difference
 
 
+ALERTING = """
+stream s (n int, t string)
+sql CREATE VIEW q TBLPROPERTIES (per='t') AS SELECT n, t FROM s WHERE n > 1
+"""
+
+
+def test_messages_of_alerts_are_complete_once_a_script_names_one():
+    rows = "push s (2, 'a'), (3, 'b')\n  q +2, 'a'\n  q +3, 'b'\n"
+    assert told(ALERTING + rows) == []
+    assert told(ALERTING + rows + "  alert q firing 'a'\n  alert q resolved 'b' : closed\n") == [
+        "a.stream:4: push came out otherwise\n"
+        "  missing   alert q resolved 'b' : closed   (line 8)\n"
+        "  not asked alert q firing 'b'"
+    ]  # fmt: skip
+
+
+def test_a_tick_goes_on_from_where_the_clock_is():
+    text = """
+stream s (ts timestamp)
+query q: SELECT ts, now() AS at FROM s
+now '2026-01-01 00:05:00'
+tick +10 minutes
+now +1 hour 30 seconds
+push s ('2026-01-01 00:00:00')
+  q +'2026-01-01 00:00:00', '2026-01-01 01:15:30'
+"""
+    assert told(text) == []
+
+
 def test_late_rows_are_counted():
     text = "stream s (ts timestamp) time ts\npush s ('2026-01-01 00:00:00')\n  late 1\n"
     assert told(text) == ["a.stream:2: push came out otherwise\n  late      0 rows, expected 1"]
@@ -115,6 +144,8 @@ def test_a_refusal_nobody_expected_ends_the_script():
         ("push s @x (1)", "a.stream:1: expected a value"),
         ("push s @1.5 (1)", "a.stream:1: expected an arrival number after @"),
         ("tick 5", "a.stream:1: expected a time in quotes, such as '2026-01-01 09:30:00'"),
+        ("tick +10 monuts", "a.stream:1: '10 monuts' is not a duration\nhint: Write a duration such as '5 minutes'."),
+        ("push s (1)\n  alert q firing 'a", "a.stream:2: expected a value"),
         ("drop", "a.stream:1: expected the name of a query\nhint: Found the end."),
         ("drop a b", "a.stream:1: expected nothing more\nhint: Found 'b'."),
         ("stream s (n int)\nzone UTC", "a.stream:2: zone must come before all other commands"),

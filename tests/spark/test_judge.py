@@ -406,6 +406,7 @@ def keeping(tmp_path):
 NOT_JUDGED = {
     "the judge stops at an error",  # where a condition that is settled beats an error
 }
+WITHOUT_RECEIPT = ", which aggregates, are not built in this version"  # docs/aggregates.md, "Not built yet"
 
 
 @pytest.mark.thorough
@@ -416,7 +417,7 @@ def test_spark_finds_what_the_scripts_say(path, keeping, spark):
     for engine in kept:
         counters = judged(engine).counters
         assert counters.n_differences == 0, [e for e in engine.events() if isinstance(e, AuditDifference)]
-        assert set(counters.skipped) <= NOT_JUDGED
+        assert {each for each in counters.skipped if not each.endswith(WITHOUT_RECEIPT)} <= NOT_JUDGED
 
 
 @pytest.mark.thorough

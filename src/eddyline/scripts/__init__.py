@@ -20,15 +20,19 @@ A line at the margin is a command, indented lines below it continue its text or 
   sql STATEMENT[; STATEMENT …]                anything `engine.sql` takes
   push STREAM (value, …), (…) [, STREAM (…) …] [token 'x']
                                               one round; `@7 (value, …)` gives a row arrival number 7
-  tick ['2026-01-01 00:05:00']                a round without rows
-  now '2026-01-01 00:05:00'                   sets the clock, which does not move otherwise (it starts at 2026-01-01)
+  tick ['2026-01-01 00:05:00' | +10 minutes]  a round without rows, then, or so much later than the clock says
+  now '2026-01-01 00:05:00' | +10 minutes     sets the clock, which does not move otherwise (it starts at 2026-01-01)
 
 Values are NULL, true, false, numbers, NaN, Infinity, 'text' (also for dates and times), X'00ff', [lists], {field: value} and
 {'key': value}. A number is what its column makes of it.
 
 Expected of a push or tick, complete: a result that is not named, or named and not there, is a difference.
 
-  NAME +value, …        a result of the query; `-` for one that leaves
+  NAME +value, …        a result of the query; `-` for one that leaves. Of an update both: the row as it was, and as it is
+  alert NAME firing [value, …]
+  alert NAME resolved [value, …] [: REASON]
+                        a message of an alert, with the values of its key and why it resolved; as soon as a script names one,
+                        all of them have to be named
   dead NAME [: TEXT]    a (row, query) pair in the dead letters, TEXT being part of its error or message
   dead [: TEXT]         a row that does not fit its stream
   late N                how many of the rows are late (checked only where it is given)

@@ -57,6 +57,7 @@ class _Runner:
         self._now_us = START_US
         self._engine = make_engine(time_zone=script.time_zone, clock=lambda: self._now_us)
         self._readers: dict[int, Query] = {}
+        self._last_message = 0
 
     def run(self, step: Step) -> bool:
         """One step; False if the script cannot go on."""
@@ -123,7 +124,7 @@ class _Runner:
         self._now_us = self._instant(step)
 
     def _tick(self, step: Step) -> Matches:
-        if step.when is not None:
+        if step.when is not None or step.later_us is not None:
             self._now_us = self._instant(step)
         return self._engine.tick()
 
@@ -150,6 +151,8 @@ class _Runner:
         return self._engine.push(data, token=step.token)
 
     def _instant(self, step: Step) -> int:
+        if step.later_us is not None:
+            return self._now_us + step.later_us
         if step.when is None:
             raise ScriptError(f"{self._script.path}:{step.line}: now needs a time")
         at = datetime.datetime.fromisoformat(step.when)
@@ -165,6 +168,8 @@ class _Runner:
         lines = self._result_lines(step.expected)
         dead = [] if matches.is_repeat else self._letters(matches.round_number)
         lines += _death_lines(step.expected, dead)
+        if self._script.has_alerts:
+            lines += self._alert_lines(step.expected)
         if step.expected.n_late is not None and step.expected.n_late != matches.n_late:
             lines.append(f"late      {matches.n_late} rows, expected {step.expected.n_late}")
         if lines:
@@ -187,6 +192,20 @@ class _Runner:
                 for r in results
             ]
         return lines
+
+    def _alert_lines(self, expected: Expected) -> list[str]:
+        """Messages of alerts that are missing and those not expected, since the last push or tick."""
+        messages = self._engine.messages(after=self._last_message)
+        self._last_message = max([self._last_message, *(message.id for message in messages)])
+        sent = [(m.query, m.status, shown(list(m.key.values())), m.reason or "") for m in messages]
+        lines = []
+        for each in expected.alerts:
+            found = each.query, each.status, shown(each.key), each.reason
+            if found in sent:
+                sent.remove(found)
+            else:
+                lines.append(f"missing   {_alert_words(*found)}   (line {each.line})")
+        return lines + [f"not asked {_alert_words(*found)}" for found in sent]
 
     def _of_query(
         self,
@@ -236,6 +255,10 @@ def _death_lines(expected: Expected, letters: list[DeadLetter]) -> list[str]:
         f"not asked dead {query}: {_one_line(message)}" + (f" ({n} times)" if n > 1 else "")
         for (query, message), n in counted.items()
     ]
+
+
+def _alert_words(query: str, status: str, key: str, reason: str) -> str:
+    return f"alert {query} {status}" + (f" {key}" if key else "") + (f" : {reason}" if reason else "")
 
 
 def _one_line(text: str) -> str:

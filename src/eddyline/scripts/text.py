@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eddyline.errors import EddylineError, did_you_mean
+from eddyline.durations import duration_us
+from eddyline.errors import EddylineError, PropertyError, did_you_mean
 from eddyline.scripts.values import Numeral, plain
 
 
@@ -35,6 +36,17 @@ class ExpectedDeath:
     part: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedAlert:
+    """A message of an alert query: `status` is firing or resolved, `key` has the values of `per`."""
+
+    line: int
+    query: str
+    status: str
+    key: Values
+    reason: str  # why it resolved; empty: no reason is given
+
+
 @dataclass(slots=True)
 class Expected:
     """What a step must lead to, all of it and nothing else; `errors` are parts of the message it is refused with."""
@@ -42,6 +54,7 @@ class Expected:
     results: list[ExpectedResult] = field(default_factory=list)
     dead: list[ExpectedDeath] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    alerts: list[ExpectedAlert] = field(default_factory=list)
     n_late: int | None = None
 
 
@@ -68,6 +81,7 @@ class Step:
     pushed: tuple[ScriptRows, ...] = ()
     token: str | None = None
     when: str | None = None
+    later_us: int | None = None  # from the time of the step before
     expected: Expected = field(default_factory=Expected)
 
 
@@ -76,6 +90,11 @@ class Script:
     path: str
     steps: tuple[Step, ...]
     time_zone: str = "UTC"
+
+    @property
+    def has_alerts(self) -> bool:
+        """Whether it says what alerts send; otherwise their messages are not looked at."""
+        return any(step.expected.alerts for step in self.steps)
 
 
 def read_script(path: str | Path) -> Script:
@@ -163,10 +182,12 @@ def _parse_sql(reader: _Reader, step: Step) -> None:
 
 
 def _parse_when(reader: _Reader, step: Step) -> None:
-    if reader.peek():
+    if reader.skip("+"):
+        step.later_us = reader.duration()
+    elif reader.peek():
         when = reader.value()
         if not isinstance(when, str):
-            raise reader.wrong("expected a time in quotes, such as '2026-01-01 09:30:00'")
+            raise reader.wrong("expected a time in quotes, such as '2026-01-01 09:30:00', or +10 minutes")
         step.when = when
 
 
@@ -217,6 +238,7 @@ _COMMANDS = {
 _RESULT = re.compile(r"([^\s(@]\S*)\s+([+-])\s*(.*)\Z", re.DOTALL)
 _LATE = re.compile(r"late\s+(\d+)\Z")
 _DEAD = re.compile(r"dead(?:\s+([^\s:]+))?\s*(?::\s*(.*))?\Z")
+_ALERT = re.compile(r"alert\s+(\S+)\s+(firing|resolved)\b(.*)\Z", re.DOTALL)
 _HAVE_RESULTS = ("push", "tick")
 
 
@@ -231,6 +253,12 @@ def _take_expectation(step: Step, line: int, words: str, path: str) -> bool:
         step.expected.n_late = int(hit.group(1))
     elif hit := _DEAD.match(words):
         step.expected.dead.append(ExpectedDeath(line, hit.group(1), (hit.group(2) or "").strip()))
+    elif hit := _ALERT.match(words):
+        reader = _Reader(hit.group(3), path, line)
+        key = () if reader.peek() in ("", ":") else tuple(reader.values())
+        reason = reader.rest() if reader.skip(":") else ""
+        reader.end()
+        step.expected.alerts.append(ExpectedAlert(line, hit.group(1), hit.group(2), key, reason))
     elif hit := _RESULT.match(words):
         reader = _Reader(hit.group(3), path, line)
         values = tuple(reader.values()) if hit.group(3) else ()
@@ -299,6 +327,14 @@ class _Reader:
         if self._at == start:
             raise self.wrong(f"expected {what}")
         return self._text[start : self._at]
+
+    def duration(self) -> int:
+        """Microseconds, up to the end."""
+        text = self.rest()
+        try:
+            return duration_us(text)
+        except PropertyError as error:
+            raise _wrong(self._path, self._line, error.problem, error.hint) from None
 
     def words(self) -> list[str]:
         """Names up to the closing parenthesis."""
