@@ -5,6 +5,8 @@ derived ones are made by operators: joins, tables of keyed streams, views that j
 (engine/dataflow.py), in the driver, in tasks and in workers that hold state.
 
   recounted  tables as they are before the round, for queries whose results are not counted yet
+  partial    in a task, which holds no state: what is needed of the rows that are there
+  merge      what tasks have made of rows in this way
   push       the rows of all inputs at once, and which of them are wanted
   current    answers of queries that are new to a table, as it is after the round's rows
   advance    what only time decides, given the progress of the streams after the round
@@ -214,6 +216,16 @@ class PossiblePartners:
     about: Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a task made of rows of a relation for one operator, in place of the rows."""
+
+    relation: str  # in lower case
+    kind: str  # which of its states it is for
+    lines: pa.RecordBatch
+    first_arrival: int  # of the rows of the task: in its lines they count from 0
+
+
 class Operator(Protocol):
     """One operator in one place. The place lets it begin a round, and commits it or rolls it back."""
 
@@ -229,6 +241,12 @@ class Operator(Protocol):
     ) -> Iterator[Derived]:
         """Its tables as they are before the round, for queries whose results are not counted yet, and for views that are not kept
         yet; `rows` are those of views as operators before this one have found them."""
+
+    def partial(self, arrived: Mapping[str, ArrivedRows], wanted: WantedMasks) -> None:
+        """In a task, instead of `push`: take of some rows what the place that holds the state needs."""
+
+    def merge(self, parts: Sequence[Part]) -> None:
+        """What tasks made of rows of its inputs, in their order, before `push`."""
 
     def push(
         self,
@@ -254,7 +272,7 @@ class Operator(Protocol):
 
 
 class StatelessOperator:
-    """The obvious answers, for operators that need no more than `push`."""
+    """The obvious answers, for operators that need no more than `push`, or, in tasks, `partial`."""
 
     level = 0
     order = (0, 0)
@@ -264,6 +282,22 @@ class StatelessOperator:
 
     def recounted(
         self, rows: Mapping[str, ArrivedRows], progress: RoundProgress, round_: Round
+    ) -> Iterator[Derived]:
+        return iter(())
+
+    def partial(self, arrived: Mapping[str, ArrivedRows], wanted: WantedMasks) -> None:
+        """Rows that arrive are handed on as they are."""
+
+    def merge(self, parts: Sequence[Part]) -> None:
+        """Tasks hand on rows, which arrive."""
+
+    def push(
+        self,
+        arrived: Mapping[str, ArrivedRows],
+        wanted: WantedMasks,
+        progress: RoundProgress,
+        round_: Round,
+        share: Share,
     ) -> Iterator[Derived]:
         return iter(())
 

@@ -227,6 +227,23 @@ OPERATORS = {
     "join of a view over a left join with one over a table": Operator(
         "SELECT o.x, v.n FROM alone o JOIN vq v ON o.k = v.k", cut_matters=BEFORE
     ),
+    "groups": Operator(
+        "SELECT k, count(*) AS n, sum(x) AS s, last(x) AS l, count(DISTINCT x % 4) AS d FROM a WHERE x % 3 > 0 GROUP BY k"
+    ),
+    "windows": Operator(
+        "SELECT k, window.start AS at, count(*) AS n, min_by(x, -x) AS m FROM a GROUP BY k, window(ts, '6 seconds', '2 seconds')"
+    ),
+    "sessions": Operator(
+        "SELECT k, session_window.start AS at, count(*) AS n, max(x) AS m FROM a GROUP BY k, session_window(ts, '2 seconds')"
+    ),
+    "rows over frames": Operator(
+        "SELECT k, x, sum(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM a QUALIFY s > 9"
+    ),
+    "groups over a view": Operator("SELECT k, count(*) AS n, min(x) AS m FROM va GROUP BY k"),
+    "groups of a table": Operator("SELECT k, count(*) AS n, min(n) AS m FROM q GROUP BY k", is_of_tables=True),
+    "groups over a view over tables": Operator(
+        "SELECT k, sum(m) AS s FROM qp GROUP BY k HAVING count(*) > 1", is_of_tables=True
+    ),
 }  # fmt: skip
 
 

@@ -99,6 +99,24 @@ TABLE_VIEWS = {
     "of views": "SELECT e.bid, p.other FROM either e JOIN pairs p ON e.bid = p.bid",
     "found": "SELECT n.level FROM levels n WHERE EXISTS (SELECT 1 FROM bids b WHERE b.bid > n.level)",
 }
+# of some classes tasks hand on what rows come to, of others the rows, or rows of a view
+AGGREGATES = {
+    "groups": "SELECT sym, count(*) AS n, sum(size) AS total, first(price) AS opened, max_by(size, ts) AS newest, "
+    "count(DISTINCT size) AS sizes FROM trades GROUP BY sym HAVING count(*) > 1",
+    "of them": "SELECT sym, min(price) AS low FROM trades GROUP BY sym",
+    "by minute": "SELECT sym, window.start AS at, count(*) AS n, last(size) AS size FROM trades "
+    "GROUP BY sym, window(ts, '4 minutes', '1 minute')",
+    "by another": "SELECT sym, window.start AS at, bool_or(size > 2) AS any FROM trades GROUP BY sym, window(ts, '3 minutes')",
+    "in error": "SELECT sym, sum(12 / size) AS s FROM trades WHERE price > 2 GROUP BY sym",
+    "all": "SELECT count(*) AS n, max(score) AS best FROM news",
+    "visits": "SELECT sym, session_window.start AS at, count(*) AS n FROM trades GROUP BY sym, session_window(ts, '90 seconds')",
+    "over": "SELECT sym, price, count(*) OVER (PARTITION BY sym ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS n "
+    "FROM trades WHERE size > 0 QUALIFY n > 1",
+    "recent": "SELECT sym, count(*) AS n FROM news WHERE ts > now() - INTERVAL 3 MINUTES GROUP BY sym",
+    "cheap": "SELECT sym, size, ts FROM trades WHERE price < 5",
+    "of a view": "SELECT sym, sum(size) AS total FROM cheap GROUP BY sym",
+    "above": "SELECT sym, n FROM groups WHERE n > 5",
+}
 
 
 @eddyline.udf(returns="INT")
@@ -247,6 +265,57 @@ def places(request, tmp_path_factory):
 def test_what_comes_of_a_script_is_the_same_in_every_place(places, place, asked):
     assert places[PLACES[0]][asked]
     assert places[place][asked] == places[PLACES[0]][asked]
+
+
+def aggregates(engine: eddyline.Engine) -> Any:
+    """What is kept for each query, but for its bytes: columns grow in steps."""
+    found = {query.name: query.explain().as_dict()["aggregates"] for query in engine.queries()}
+    for each in (each for facts in found.values() for each in facts):
+        for part in (each, *each["structures"]):
+            del part["nbytes"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def aggregated(tmp_path_factory):
+    """Rounds at the times of their rows, with a restart in the middle; by place."""
+    folder, found = tmp_path_factory.mktemp("aggregated"), {}
+    for place in PLACES:
+        now = [0]
+        options = {"results_per_query": 10_000, "clock": lambda now=now: now[0]}
+        script, half = list(rounds()), 12
+        with opened(folder, place, AGGREGATES, **options) as engine:
+            for number, rows in enumerate(script[:half]):
+                now[0] = int((START + number * MINUTE).timestamp()) * 1_000_000
+                engine.push(rows)
+        with placed(eddyline.open(folder / place, **options), place) as engine:
+            for number, rows in enumerate(script[half:], half):
+                now[0] = int((START + number * MINUTE).timestamp()) * 1_000_000
+                engine.push(rows)
+            asked = {name: ASKED[name] for name in ("results", "numbers", "dead letters", "records")}
+            asked["aggregates"] = aggregates
+            found[place] = {name: answer(engine) for name, answer in asked.items()}
+    return found
+
+
+@pytest.mark.parametrize("asked", ["results", "numbers", "dead letters", "records", "aggregates"])
+@pytest.mark.parametrize("place", PLACES[1:])
+def test_aggregates_are_the_same_in_every_place(aggregated, place, asked):
+    assert aggregated[PLACES[0]][asked]
+    assert aggregated[place][asked] == aggregated[PLACES[0]][asked]
+
+
+def test_every_aggregate_has_results_and_some_have_letters(aggregated):
+    found = aggregated[PLACES[0]]
+    assert all(found["results"].values()), found["results"]
+    assert {each[-1] for each in found["dead letters"]} == {"in error"}
+    why = {name: facts[0]["why_rows"] for name, facts in found["aggregates"].items() if facts}
+    assert {name for name, reason in why.items() if reason is None} == {
+        "groups", "of them", "by minute", "by another", "in error", "all", "visits"
+    }  # fmt: skip
+    assert why["over"] == "OVER needs each of them"
+    assert why["recent"] == "each of them leaves by itself"
+    assert why["of a view"] == "they are made of rows that tasks hand on"
 
 
 # --------------------------------------------------------------------------------------------- numbers and order

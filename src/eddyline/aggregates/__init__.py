@@ -9,11 +9,12 @@ from eddyline.aggregates.calendar import Calendar
 from eddyline.aggregates.changes import are_distinct
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.over import OverRows, OverValues
+from eddyline.aggregates.partials import PartialRows, joined_lines, stored_lines
 from eddyline.aggregates.rows import ClassRows, EntryChanges
 from eddyline.aggregates.running import RunningGroups
 from eddyline.aggregates.sessions import Sessions
 from eddyline.aggregates.states import States
-from eddyline.aggregates.structure import GONE, Reader, RoundTime, Structure
+from eddyline.aggregates.structure import GONE, MergingStructure, Reader, RoundTime, Structure
 from eddyline.aggregates.temporal import TemporalGroups
 from eddyline.aggregates.timed_groups import TimedGroups
 from eddyline.aggregates.windows import SlicedWindows
@@ -25,8 +26,10 @@ __all__ = [
     "ClassRows",
     "EntryChanges",
     "Keys",
+    "MergingStructure",
     "OverRows",
     "OverValues",
+    "PartialRows",
     "Reader",
     "RoundTime",
     "RunningGroups",
@@ -37,4 +40,6 @@ __all__ = [
     "TemporalGroups",
     "TimedGroups",
     "are_distinct",
+    "joined_lines",
+    "stored_lines",
 ]

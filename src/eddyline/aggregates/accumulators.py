@@ -89,6 +89,9 @@ class Accumulator(ABC):
         for name, array in self.arrays.items():
             array[into] = other.arrays[name][which]
 
+    def renumber(self, entries: Ints, first: int) -> None:  # noqa: B027 -- most know no arrival numbers
+        """Arrival numbers in these entries counted from 0, and now do from `first`."""
+
     @abstractmethod
     def value(self, call: AggregateCall, entries: Ints) -> Value:
         """What a call gives for these entries."""

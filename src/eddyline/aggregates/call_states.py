@@ -75,6 +75,10 @@ class CallStates:
         for on_sheet, states in self._sheets.items():
             states.subtract(into, other._sheets[on_sheet], which)
 
+    def renumber(self, entries: Ints, first: int) -> None:
+        for states in self._sheets.values():
+            states.renumber(entries, first)
+
     @property
     def is_invertible(self) -> bool:
         return all(states.is_invertible for states in self._sheets.values())

@@ -108,6 +108,10 @@ class ChosenRow(Accumulator):
         for name, values in other._values.items():
             self._values[name].put(into, values.take(which))
 
+    def renumber(self, entries: Ints, first: int) -> None:
+        if self._by_time:  # the last word; turned around for first(x)
+            self.arrays["order"][entries, -1] += -first if self.call.function == "first" else first
+
     def value(self, call: AggregateCall, entries: Ints) -> Value:
         has_row = self.arrays["has_row"][entries]
         if "x" in self._values:

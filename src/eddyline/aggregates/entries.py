@@ -97,7 +97,7 @@ class Entries:
 
     def add(self, entries: Ints, rows: ClassRows) -> None:
         """Row k goes into entries[k]."""
-        self.scratch.add(self.hold(entries), rows)
+        rows.add_to(self.scratch, self.hold(entries))
 
     def gathered(self, entries: Ints, *, is_after: bool) -> CallStates:
         """The states of these as they were before the round, or are with it; empty for NOTHING."""

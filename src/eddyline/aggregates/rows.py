@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,14 @@ import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+
+class TakesRows(Protocol):
+    """Partial results by entry."""
+
+    def add(self, entries: Ints, rows: ClassRows) -> None: ...
+
+    def merge(self, into: Ints, other: Any, which: Ints) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,19 @@ class ClassRows:
     def windowed_us(self) -> Ints:
         """The time whose windows hold each row."""
         return self.time_us if self.window_us is None else self.window_us
+
+    @property
+    def last_us(self) -> Ints:
+        """The time of the last row of each line."""
+        return self.time_us
+
+    @property
+    def n_rows(self) -> int:
+        return len(self)
+
+    def add_to(self, states: TakesRows, entries: Ints) -> None:
+        """Line k goes into entries[k]."""
+        states.add(entries, self)
 
     def take(self, rows: Ints) -> ClassRows:
         """The rows at these places."""

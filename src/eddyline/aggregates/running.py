@@ -19,6 +19,7 @@ import pyarrow as pa
 from eddyline.aggregates.call_states import CallStates
 from eddyline.aggregates.changes import Places, Side, answer, entries_once, entry_changes, side
 from eddyline.aggregates.entries import TABLE_EPOCH, Entries
+from eddyline.aggregates.partials import PartialRows, folded, merged_lines
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.seen import SeenTimes
 from eddyline.aggregates.structure import GONE, Reader, RoundTime
@@ -112,6 +113,12 @@ class RunningGroups:
     def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
         """Which rows would begin a group when there are so many."""
         return self._entries.keys.beyond(rows.columns, most_groups)
+
+    def partial(self, rows: ClassRows) -> PartialRows:
+        return folded(rows, self._entries.keys.schema, np.zeros(len(rows), np.int64), self._entries.states)
+
+    def merge(self, parts: Sequence[tuple[pa.RecordBatch, int]], epoch: int) -> PartialRows:
+        return merged_lines(parts, self._entries.keys.schema, epoch, self._entries.states)
 
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round, once for each round, also without rows; all of it must be taken."""

@@ -13,7 +13,7 @@ Invariants: pieces of a group and epoch are more than the smallest gap apart; no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from eddyline.aggregates.call_states import CallStates
 from eddyline.aggregates.changes import Side, answer, entries_once, value_names
+from eddyline.aggregates.keys import Keys
+from eddyline.aggregates.partials import PartialRows, folded_lines, merged_lines
 from eddyline.aggregates.pieces import (
     UNCHANGED,
     Pieces,
@@ -121,6 +123,26 @@ class Sessions:
         found[found] = self._stored.keys.beyond(rows.columns.filter(pa.array(found)), most_groups)
         return found
 
+    def partial(self, rows: ClassRows) -> PartialRows:
+        """Pieces that are cut at the smallest gap."""
+        rows = rows.take(np.flatnonzero(~rows.is_late & (rows.time_us != NO_TIME)))
+        numbers = Keys(self._stored.keys.schema)
+        rows, group, piece = self._cut(rows, numbers.number(rows.columns))
+        first = firsts(piece)
+        ends = np.maximum.reduceat(rows.last_us, first) if len(first) else _NOTHING
+        keys = numbers.columns(group[first])
+        return folded_lines(rows, piece, keys, rows.time_us[first], ends, self._stored.states)
+
+    def _cut(self, rows: ClassRows, group: Ints) -> tuple[ClassRows, Ints, Ints]:
+        """Rows by group, epoch and time, with their groups, and the piece of each."""
+        order = np.lexsort((rows.arrival, rows.time_us, rows.epoch, group))
+        rows, group = rows.take(order), group[order]
+        segment = segments(group, rows.epoch)
+        return rows, group, chained(segment, rows.time_us, rows.last_us, self._gaps[0])
+
+    def merge(self, parts: Sequence[tuple[pa.RecordBatch, int]], epoch: int) -> PartialRows:
+        return merged_lines(parts, self._stored.keys.schema, epoch, self._stored.states)
+
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round: of sessions its rows changed, then of those that the watermark closes."""
         self._stored.begin()
@@ -140,19 +162,16 @@ class Sessions:
         if not len(part):
             return
         rows, epoch = rows.take(part), self._epochs[epoch_at[part]]
-        group = self._stored.keys.number(rows.columns)
-        order = np.lexsort((rows.arrival, rows.time_us, epoch, group))
-        rows, group, epoch = rows.take(order), group[order], epoch[order]
-        times = rows.time_us
-        piece = chained(segments(group, epoch), times, times, self._gaps[0])
+        rows = replace(rows, epoch=epoch)
+        rows, group, piece = self._cut(rows, self._stored.keys.number(rows.columns))
         first = firsts(piece)
-        last = np.append(first[1:], len(rows)) - 1
+        starts, last = rows.time_us[first], np.maximum.reduceat(rows.last_us, first)
         numbers = np.arange(len(first))
-        new = Pieces(group[first], epoch[first], times[first], times[last], np.full(len(first), -1), numbers)
+        new = Pieces(group[first], rows.epoch[first], starts, last, np.full(len(first), -1), numbers)
         held.groups = np.unique(group)
         held.before = self._stored.of(held.groups)
         joined = self._join(new, held)
-        held.states.add(joined[piece], rows)
+        rows.add_to(held.states, joined[piece])
         self._stored.index(held.changed, held.unused)
 
     def _join(self, new: Pieces, held: _SessionRound) -> Ints:

@@ -105,6 +105,11 @@ class States:
         for name, accumulator in self._accumulators.items():
             accumulator.copy(into, other._accumulators[name], which)
 
+    def renumber(self, entries: Ints, first: int) -> None:
+        """Arrival numbers in these entries counted from 0, and now do from `first`."""
+        for accumulator in self._accumulators.values():
+            accumulator.renumber(entries, first)
+
     def n_rows(self, entries: Ints) -> Ints:
         """How many rows are in each of these entries."""
         return np.asarray(self._n_rows[entries])

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from eddyline.aggregates.partials import PartialRows
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Mask
 from eddyline.model import AggregateCall, Aggregation, TemporalBound
 
@@ -83,3 +84,14 @@ class Structure(Protocol):
 
     def check(self) -> None:
         """Assert its invariants, between rounds."""
+
+
+class MergingStructure(Structure, Protocol):
+    """A structure that needs no single row: places without state make partial results of rows, and it takes these instead."""
+
+    def partial(self, rows: ClassRows) -> PartialRows:
+        """What rows of one epoch, or lines that are partial results of some, come to. It changes nothing."""
+
+    def merge(self, parts: Sequence[tuple[pa.RecordBatch, int]], epoch: int) -> PartialRows:
+        """What `partial` has made elsewhere of rows of this epoch, to be pushed; with each part, as it was stored, the arrival
+        number of its first row. The same parts in the same order give the same bits."""

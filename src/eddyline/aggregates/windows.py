@@ -26,6 +26,7 @@ from eddyline.aggregates.changes import (
 )
 from eddyline.aggregates.closing import ClosedWindow, ClosingWindows, KeySlices
 from eddyline.aggregates.entries import TABLE_EPOCH, Entries
+from eddyline.aggregates.partials import PartialRows, folded, merged_lines
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.slice_store import SliceStore
 from eddyline.aggregates.slices import NEVER, SliceOrder, first_open, slice_starts, windows_of
@@ -123,6 +124,14 @@ class SlicedWindows:
         found[found] = self._entries.keys.beyond(rows.columns.filter(pa.array(found)), most_groups)
         return found
 
+    def partial(self, rows: ClassRows) -> PartialRows:
+        rows = rows.take(np.flatnonzero((rows.windowed_us != NO_TIME) & ~rows.is_late))
+        starts = slice_starts(rows.windowed_us, set(self._specs()))
+        return folded(rows, self._entries.keys.schema, starts, self._entries.states)
+
+    def merge(self, parts: Sequence[tuple[pa.RecordBatch, int]], epoch: int) -> PartialRows:
+        return merged_lines(parts, self._entries.keys.schema, epoch, self._entries.states)
+
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round, once for each round, also without rows; all of it must be taken."""
         self._begin(NO_TIME if time.after_us is None else time.after_us)
@@ -158,7 +167,7 @@ class SlicedWindows:
         place = np.searchsorted(self._epochs, rows.epoch, side="right") - 1
         starts = slice_starts(rows.windowed_us, set(self._specs()))
         self._slices.feed(rows, starts, self._epochs[np.maximum(place, 0)])
-        self._n_rows += len(rows)
+        self._n_rows += rows.n_rows
 
     def _changes(
         self, window: TimeWindow, epoch: int, readers: Sequence[Reader]

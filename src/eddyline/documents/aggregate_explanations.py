@@ -66,5 +66,7 @@ def query_aggregate_lines(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]
         yield f"  aggregates {facts['words']}, rows shared by {plural(facts['n_queries'], 'query')}"
         for structure in facts["structures"]:
             yield f"    kept     {structure_words(structure, facts['keys'])}"
+        why = facts["why_rows"]
+        yield f"    tasks    hand on {'what rows come to' if why is None else f'rows: {why}'}"
         if facts["n_late"]:
             yield f"    late     {plural(facts['n_late'], 'row')} of its streams"

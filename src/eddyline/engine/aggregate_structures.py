@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from eddyline.aggregates import (
+    MergingStructure,
     OverRows,
     Reader,
     Sessions,
@@ -33,17 +34,26 @@ from eddyline.types import TIMESTAMP
 
 def new_structure(schema: pa.Schema, aggregation: Aggregation) -> Structure | OverRows:
     """An empty structure for rows of a class, which have this schema."""
-    keys = pa.schema([schema.field(name) for name in aggregation.keys])
     if aggregation.kind == OVER:
         return OverRows()
+    if aggregation.kind == TEMPORAL:
+        return TemporalGroups(_key_schema(schema, aggregation), reads_table=aggregation.reads_table)
+    return merging_structure(schema, aggregation)
+
+
+def merging_structure(schema: pa.Schema, aggregation: Aggregation) -> MergingStructure:
+    """An empty structure that partial results of such rows can be merged into."""
+    keys = _key_schema(schema, aggregation)
     if aggregation.kind == RUNNING:
         return TimedGroups(keys, reads_table=aggregation.reads_table)
-    if aggregation.kind == TEMPORAL:
-        return TemporalGroups(keys, reads_table=aggregation.reads_table)
     if aggregation.kind == WINDOWS:
         return SlicedWindows(keys, reads_table=aggregation.reads_table)
     assert aggregation.kind == SESSIONS, aggregation.kind
     return Sessions(keys)
+
+
+def _key_schema(schema: pa.Schema, aggregation: Aggregation) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in aggregation.keys])
 
 
 def needs_of(reader: Reader) -> frozenset[object]:

@@ -62,6 +62,7 @@ from eddyline.operators import (
     Numbers,
     Operator,
     OperatorInput,
+    Part,
     RoundProgress,
     Share,
     Unmatched,
@@ -88,6 +89,7 @@ class FlowPlace(Protocol):
     """Where a round is walked: the driver, a task, or a worker that holds state."""
 
     calls: JoinCalls
+    holds_state: bool  # otherwise operators only take what the place that does needs of rows
 
     @property
     def operators(self) -> Sequence[Operator]:
@@ -122,6 +124,7 @@ class Arrivals:
     batches: dict[str, TupleBatch] = field(default_factory=dict)  # for the filters of their relation
     rows: dict[str, ArrivedRows] = field(default_factory=dict)  # for operators
     views: list[ViewRows] = field(default_factory=list)  # that tasks found
+    parts: Sequence[Part] = ()  # that tasks made of rows, for operators
     wanted: WantedMasks = field(default_factory=dict)  # as far as it is known; the rest is found out here
 
 
@@ -184,6 +187,10 @@ class Walk:
         for operator in place.operators:
             rows = {name: together(pieces) for name, pieces in self._arrived.items()}
             self._find_wanted(operator, rows, wanted)
+            if not place.holds_state:
+                operator.partial(rows, wanted)
+                continue
+            operator.merge(arrivals.parts)
             derived_rows: dict[str, ArrivedRows] = {}
             for derived in operator.push(rows, wanted, before, round_, share):
                 if not derived.is_filtered:

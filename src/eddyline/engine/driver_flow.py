@@ -23,6 +23,7 @@ import pyarrow as pa
 from eddyline.batch import QueryIds
 from eddyline.catalog import Catalog, ListedFile
 from eddyline.engine.aggregate_files import AggregateFiles, Form
+from eddyline.engine.aggregate_parts import why_rows
 from eddyline.engine.aggregate_plans import planned_aggregates
 from eddyline.engine.aggregate_sizes import AggregateSizes
 from eddyline.engine.condition_placement import ConditionPlacements
@@ -66,6 +67,8 @@ from eddyline.routing import RoutingOptions
 
 class DriverFlow:
     """The dataflow of one engine; a `FlowPlace` that holds all state."""
+
+    holds_state = True
 
     def __init__(
         self,
@@ -377,6 +380,13 @@ class DriverFlow:
             return None
         (first_version,) = planned.first[np.array([query_id], np.int32)].tolist()
         return self._aggregates.entries(aggregation, first_version, now_us)
+
+    def why_rows(self, name: str) -> str | None:
+        """Why tasks hand on the rows of a class, by its name in lower case; None: they hand on what these come to, or no query
+        reads it."""
+        planned = self.plan({})
+        is_read = planned is not None and name in planned.aggregates.classes
+        return why_rows(name, planned.views, planned.aggregates) if planned and is_read else None
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""

@@ -35,7 +35,7 @@ class GroupLimit:
         is_refused = np.zeros(len(rows), dtype=bool)
         for form, structure in structures.items():
             refused = structure.beyond(rows, now_us, self._most_groups) & ~is_refused
-            self._round[form] = int(refused.sum())
+            self._round[form] = rows.take(np.flatnonzero(refused)).n_rows
             is_refused |= refused
         return rows.take(np.flatnonzero(~is_refused)) if is_refused.any() else rows
 

@@ -68,7 +68,7 @@ class FirstAnswer:
     current_rows: Callable[[], ArrivedRows]
 
 
-class Joins:
+class Joins(StatelessOperator):
     """The joins of one place."""
 
     level, order = 0, (0, 3)  # as an operator of its own, where nothing is counted

@@ -86,6 +86,8 @@ class ProbeTask:
 class _Replica:
     """What this worker holds; a `FlowPlace` that joins a share of each round."""
 
+    holds_state = True
+
     def __init__(self, known: ReplicaPlan, context: Context) -> None:
         self.known = known
         self.tables: dict[str, KeyedTable] = {}

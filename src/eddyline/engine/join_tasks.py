@@ -7,7 +7,7 @@ from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +16,10 @@ import pyarrow as pa
 from eddyline.batch import TupleBatch
 from eddyline.engine.dataflow import Arrivals
 from eddyline.engine.plan_files import PlanNames
-from eddyline.model import Round
 from eddyline.operators import (
     ArrivedRows,
-    Derived,
     Mask,
     OperatorInput,
-    RoundProgress,
-    Share,
     StatelessOperator,
     WantedMasks,
 )
@@ -66,17 +62,9 @@ class HandedOnRows(StatelessOperator):
     def inputs(self, relation: str) -> Sequence[OperatorInput]:
         return [who for who, _ in self._asked.inputs] if relation == self._stream.lower() else ()
 
-    def push(
-        self,
-        arrived: Mapping[str, ArrivedRows],
-        wanted: WantedMasks,
-        progress: RoundProgress,
-        round_: Round,
-        share: Share,
-    ) -> Iterator[Derived]:
-        for arrival in arrived.values():
-            self._take(arrival, wanted)
-        return iter(())
+    def partial(self, arrived: Mapping[str, ArrivedRows], wanted: WantedMasks) -> None:
+        if self._stream.lower() in arrived:
+            self._take(arrived[self._stream.lower()], wanted)
 
     def _take(self, arrived: ArrivedRows, wanted: WantedMasks) -> None:
         batch, inputs = arrived.batch, self._asked.inputs

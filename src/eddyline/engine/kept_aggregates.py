@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import pyarrow as pa
 from eddyline.aggregates import (
     ClassRows,
     EntryChanges,
+    MergingStructure,
     OverRows,
     OverValues,
     Reader,
@@ -58,6 +59,7 @@ from eddyline.operators import (
     DerivedNumbers,
     Mask,
     Operator,
+    Part,
     RoundProgress,
     Share,
     StatelessOperator,
@@ -101,6 +103,7 @@ class KeptAggregates(OperatorState):
         self._pushed: dict[Form, Structure | OverRows] = {}  # structures that the running round has called
         self._numbers = DerivedNumbers(0)
         self._rows: dict[str, ArrivedRows] = {}  # of the running round, by class
+        self._parts: dict[Form, list[Part]] = {}  # that tasks made of its rows
         self._before: RoundProgress | None = None
 
     def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
@@ -135,7 +138,7 @@ class KeptAggregates(OperatorState):
     def begin(
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
     ) -> Sequence[Operator]:
-        self._flow, self._numbers, self._rows, self._pushed = planned, numbers, {}, {}
+        self._flow, self._numbers, self._rows, self._parts, self._pushed = planned, numbers, {}, {}, {}
         levels: dict[int, set[str]] = {}
         for name, level in planned.views.aggregation_levels.items():
             levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
@@ -184,6 +187,12 @@ class KeptAggregates(OperatorState):
         if rows is not None:
             self._rows[name] = rows
 
+    def merge(self, name: str, parts: Sequence[Part]) -> None:
+        """What tasks made of rows of a class, in their order."""
+        for part in parts:
+            if part.relation == name:
+                self._parts.setdefault((name, part.kind), []).append(part)
+
     def derive(self, name: str, after: RoundProgress, round_: Round) -> Iterator[Derived]:
         """What the round makes of the rows of a class; nothing where it is a round of other streams."""
         self._now_us = round_.now_us
@@ -194,7 +203,7 @@ class KeptAggregates(OperatorState):
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
         time = RoundTime(round_.now_us, *watermarks, self._last_now_us)
         rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
-        admitted = self._admitted(name, rows, readers)
+        admitted = self._admitted(name, rows, round_.version, readers)
         over: dict[tuple[str, int], tuple[ClassRows, list[OverValues]]] = {}
         for form in sorted(form for form in self._structures if form[0] == name):
             structure = self._pushed[form] = self._structures[form]
@@ -214,18 +223,28 @@ class KeptAggregates(OperatorState):
             yield from self._answers(planned)
 
     def _admitted(
-        self, name: str, rows: ClassRows, readers: Sequence[PlannedAggregation]
+        self, name: str, rows: ClassRows, version: int, readers: Sequence[PlannedAggregation]
     ) -> dict[Form, ClassRows]:
-        """The rows that each structure of a class takes in; those of OVER, whose values stand side by side, the same."""
+        """The rows that each structure of a class takes in, or what tasks made of them; those of OVER, whose values stand side by
+        side, the same."""
         structures = {form: each for form, each in self._structures.items() if form[0] == name}
         if readers[0].aggregation.reads_table:
             return dict.fromkeys(structures, rows)
-        over = [form for form, each in structures.items() if isinstance(each, OverRows)]
-        found: dict[Form, ClassRows] = {}
-        for forms in (over, *([form] for form in structures if form not in over)):
-            together = {form: structures[form] for form in forms}
-            found |= dict.fromkeys(together, self._limit.admitted(together, rows, self._now_us))
+        over = {form: each for form, each in structures.items() if isinstance(each, OverRows)}
+        found = dict.fromkeys(over, self._limit.admitted(over, rows, self._now_us))
+        for form in [form for form in structures if form not in over]:
+            mine = self._merged(form, version, readers)
+            mine = rows if mine is None else mine
+            found[form] = self._limit.admitted({form: structures[form]}, mine, self._now_us)
         return found
+
+    def _merged(self, form: Form, version: int, readers: Sequence[PlannedAggregation]) -> ClassRows | None:
+        """What tasks made of the rows of a class; None: they made nothing of them."""
+        if form not in self._parts:
+            return None
+        structure = cast(MergingStructure, self._structures[form])  # tasks have made partial results for it
+        parts = [(part.lines, part.first_arrival) for part in self._parts[form]]
+        return structure.merge(parts, _epoch(version, readers))
 
     def _is_for_any(self, aggregation: Aggregation, changes: EntryChanges) -> bool:
         """Whether some query has to see what has changed: that windows close matters to alerts alone."""
@@ -262,10 +281,8 @@ class KeptAggregates(OperatorState):
             none = np.empty(0, np.int64)
             empty = pa.RecordBatch.from_pylist([], stream.schema)
             return ClassRows(empty, none, none, none.astype(np.int8), none.astype(bool), none)
-        epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
-        newest = epochs[np.searchsorted(epochs, version, side="right") - 1]
         batch = rows.batch
-        epoch = np.full(len(batch), newest, np.int64)
+        epoch = np.full(len(batch), _epoch(version, readers), np.int64)
         if not readers[0].aggregation.reads_table:
             return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
         time_us = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
@@ -384,7 +401,7 @@ class KeptAggregates(OperatorState):
         self._last_now_us = max(self._last_now_us or end.round.now_us, end.round.now_us)
         if self._files is not None:
             self._files.commit(is_empty=not self._structures)
-        self._rows = {}
+        self._rows, self._parts = {}, {}
 
     def rollback(self) -> None:
         for structure in self._pushed.values():
@@ -393,7 +410,7 @@ class KeptAggregates(OperatorState):
         self._pushed = {}
         if self._files is not None:
             self._files.rollback()
-        self._rows = {}
+        self._rows, self._parts = {}, {}
 
     def _stream_words(self) -> dict[Form, str]:
         """The streams below each of the structures that the round has called."""
@@ -445,6 +462,10 @@ class AggregateLevel(StatelessOperator):
             self._aggregates.fill(name, rows.get(name), round_)
             yield from self._aggregates.recounted(name)
 
+    def merge(self, parts: Sequence[Part]) -> None:
+        for name in self._classes:
+            self._aggregates.merge(name, parts)
+
     def push(
         self,
         arrived: Mapping[str, ArrivedRows],
@@ -460,3 +481,9 @@ class AggregateLevel(StatelessOperator):
     def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for name in self._classes:
             yield from self._aggregates.derive(name, progress, round_)
+
+
+def _epoch(version: int, readers: Sequence[PlannedAggregation]) -> int:
+    """The newest epoch of a class whose queries see the rows of a round of this version."""
+    epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
+    return int(epochs[np.searchsorted(epochs, version, side="right") - 1])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import operator
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.catalog import codec
+from eddyline.engine.aggregate_parts import FoldedClass, ReadyClass, ready_classes
 from eddyline.expressions import Context
 from eddyline.filters import FilterStage, IndexPart, read_parts, write_base, write_overlay
 from eddyline.functions import FunctionRegistry, UserFunction
@@ -58,6 +59,7 @@ class Standing:
     generations: Generations  # of queries that have another than the first
     functions: bytes | None  # as the writer packed them; None if no query calls one
     choices: ExecutionChoices  # those of the round it was written for
+    classes: tuple[FoldedClass, ...] = ()  # over the stream, whose rows tasks fold
 
 
 # --------------------------------------------------------------------------------------------- writing
@@ -90,18 +92,20 @@ class PlanFiles:
         generations: Generations,
         functions: FunctionRegistry,
         choices: ExecutionChoices,
+        classes: tuple[FoldedClass, ...] = (),
     ) -> PlanNames:
         """The files of this version; those of the last time if nothing changed."""
         if self._last is not None:
             known, known_parts, names = self._last
             is_same = len(known_parts) == len(parts) and all(map(operator.is_, known_parts, parts))
-            if is_same and known.plan is plan and known.stream is stream and known.choices == choices:
+            is_same = is_same and (known.choices, known.classes) == (choices, classes)
+            if is_same and known.plan is plan and known.stream is stream:
                 return names
         segments = plan.with_bodies.segments
         calls = sorted({call for segment in segments for call in segment.shape.functions})
         declared = [found for call in calls if (found := functions.find(*call)) is not None]
         packed = self._pack(declared) if declared else None
-        standing = Standing(stream, plan, generations, packed, choices)
+        standing = Standing(stream, plan, generations, packed, choices, classes)
         base, overlay = self._write_plan(standing)
         names = PlanNames(base, overlay, *self._write_index(plan, parts))
         self._last = standing, parts, names
@@ -232,6 +236,7 @@ class ReadyStage:
 
     standing: Standing
     stage: FilterStage
+    classes: Mapping[str, ReadyClass]  # whose rows tasks fold, by name in lower case
 
     @property
     def stream(self) -> Stream:
@@ -287,4 +292,4 @@ def _read(store: Store, names: PlanNames, time_zone: str) -> ReadyStage:
 
         parts = read_parts(store.read(names.index_base), overlay, shape_of)
     stage.adopt(standing.plan.with_bodies, standing.choices, parts)
-    return ReadyStage(standing, stage)
+    return ReadyStage(standing, stage, ready_classes(standing.classes, Context(0, time_zone)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -76,13 +77,13 @@ class PlannedFlow:
         """Whether a join or an aggregation reads the rows of a view."""
         return view in self.joins.plan.inputs or view in self.aggregates.classes
 
-    def task_views(self, name: str) -> TaskViews | None:
-        """The views over a stream whose rows tasks find; None if there are none."""
+    def task_views(self, name: str, folded: AbstractSet[str]) -> TaskViews | None:
+        """The views over a stream whose rows tasks find; None if there are none. Rows of classes that are `folded` stay there."""
         if name not in self.views.sources:
             return None
         feeds = [(view, feed) for view in self.views.ordered for feed in view.feeds if feed.source == name]
         return TaskViews(
-            {feed.body_id: view.stream.name for view, feed in feeds},
+            {feed.body_id: view.stream.name for view, feed in feeds if view.name not in folded},
             {feed.body_id: ids for _, feed in feeds if (ids := self.letter_queries(feed.body_id))},
             {feed.body_id: feed.shape.branch for view, feed in feeds if view.is_union},
         )

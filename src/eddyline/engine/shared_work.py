@@ -24,6 +24,7 @@ import numpy as np
 
 from eddyline.batch import TupleBatch
 from eddyline.catalog import ListedFile
+from eddyline.engine.aggregate_parts import folded_classes
 from eddyline.engine.join_replica import ProbeTask, n_shares
 from eddyline.engine.join_tasks import InputFilters, JoinedInputs
 from eddyline.engine.plan_files import Generations, PlanFiles
@@ -171,7 +172,11 @@ class SharedRounds:
         parts = stage.prepare(plan.with_bodies, sample, 0, planned.choices)
         if name not in self._plans:
             self._plans[name] = self._plan_files(name)
-        names = self._plans[name].write(stream, plan, parts, generations, rounds.functions, planned.choices)
+        flow = planned.flow
+        classes = () if flow is None else folded_classes(name, flow.views, flow.aggregates)
+        names = self._plans[name].write(
+            stream, plan, parts, generations, rounds.functions, planned.choices, classes
+        )
         joins = self._joined_inputs(planned, name, sample)
         size = self._sizes.setdefault(name, TaskSize())
         groups = by_bytes(offered.references, size.nbytes(planned.choices), planned.choices.most_tasks)
@@ -192,7 +197,7 @@ class SharedRounds:
                 routing=routing,
                 options=rounds.routing,
                 joins=joins,
-                views=None if planned.flow is None else planned.flow.task_views(name),
+                views=None if flow is None else flow.task_views(name, {each.view.name for each in classes}),
             )
             for k, group in enumerate(groups)
         ]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from eddyline.batch import TupleBatch
 from eddyline.catalog import ListedFile, ReadInput
+from eddyline.engine.aggregate_parts import shared_parts
 from eddyline.engine.dataflow import Arrivals
 from eddyline.engine.durable import Durable
 from eddyline.engine.event_time import LaneTimes, advanced
@@ -168,20 +169,26 @@ class TaskOutcomes:
         found.views = list(
             shared_view_rows(
                 self._durable.store,
-                self._view_files(round_),
+                self._files(round_, lambda result: result.view_rows),
                 planned.flow.views.by_name,
                 planned.flow.is_operator_input,
                 self._durable.time_zone,
             )
         )
+        found.parts = list(
+            shared_parts(self._durable.store, self._files(round_, lambda result: result.parts))
+        )
         return found
 
-    def _view_files(self, round_: Round) -> Iterator[tuple[StoredFile, int]]:
-        """What tasks found of views, each with the arrival number of the task's first row."""
+    def _files(
+        self, round_: Round, file_of: Callable[[TaskResult], StoredFile | None]
+    ) -> Iterator[tuple[StoredFile, int]]:
+        """Files of tasks, those that have one, each with the arrival number of the task's first row."""
         first = round_.first_arrival
         for result in self.results:
-            if result.view_rows is not None:
-                yield result.view_rows, first
+            file = file_of(result)
+            if file is not None:
+                yield file, first
             first += result.n_rows
 
     def numbered(
@@ -260,8 +267,8 @@ class TaskOutcomes:
         work.output.merge(result.output, round_, first)
 
     def forget_wanted(self) -> None:
-        """Remove the files of rows that were handed on: what joins keep of them is in files of their own."""
-        files = [file for result in self.results for file in (result.wanted, result.view_rows)]
+        """Remove the files of what was handed on: what operators keep of it is in files of their own."""
+        files = [file for each in self.results for file in (each.wanted, each.view_rows, each.parts)]
         self._durable.store.remove(file.name for file in files if file is not None)
 
     def measured(self, round_number: int, began: float, ended: float) -> RoundMeasured:

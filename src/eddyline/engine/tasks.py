@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import QueryIds, TupleBatch
+from eddyline.engine.aggregate_parts import PartialAggregates
 from eddyline.engine.dataflow import Arrivals, Relation, Walk
 from eddyline.engine.event_time import LaneTimes, event_times, late_rows
 from eddyline.engine.join_calls import JoinCalls
@@ -25,7 +26,7 @@ from eddyline.engine.join_tasks import HandedOnRows, JoinedInputs
 from eddyline.engine.letters import misfit_letters
 from eddyline.engine.plan_files import PlanNames, ReadyStage, ready_stage, worker_functions
 from eddyline.engine.round_output import RoundOutput
-from eddyline.engine.view_rows import ViewRows
+from eddyline.engine.view_rows import ViewRows, view_rows
 from eddyline.engine.view_tasks import HandedOnViews, TaskViews
 from eddyline.engine.written_output import WrittenOutput
 from eddyline.errors import IndexBuildError, StoreError
@@ -97,6 +98,7 @@ class TaskResult:
     wanted: StoredFile | None = None  # rows for joins
     n_wanted: int = 0  # how many of them
     view_rows: StoredFile | None = None  # rows of views over the stream
+    parts: StoredFile | None = None  # what rows of classes come to
     derived: StoredFile | None = (
         None  # results numbered like derived rows: those of further branches of unions
     )
@@ -191,18 +193,24 @@ class _Part:
 
 
 class _TaskFlow:
-    """The dataflow of a task: the filters of one stream, and what hands rows on to joins."""
+    """The dataflow of a task: the filters of one stream, and what hands on rows, or what they come to."""
+
+    holds_state = False
 
     def __init__(self, task: Task, ready: ReadyStage) -> None:
         self.calls = JoinCalls()
+        self._time_zone = task.time_zone
+        self._classes = ready.classes
+        self._classes_by_body = {each.view.feeds[0].body_id: each.view for each in ready.classes.values()}
+        self.aggregates = PartialAggregates(ready.classes)
         self._stream = Relation(ready.standing.plan, ready.stage, generations_of=ready.generations_of)
         self._inputs: dict[OperatorInput, Relation | None] = {}
         self.handed_on: HandedOnRows | None = None
-        self.operators: Sequence[Operator] = ()
+        self.operators: Sequence[Operator] = (self.aggregates,)
         self.views = None if task.views is None else HandedOnViews(task.views)
         if task.joins is not None:
             self.handed_on = HandedOnRows(ready.stream.name, task.joins)
-            self.operators = (self.handed_on,)
+            self.operators = (self.handed_on, self.aggregates)
             for who, filters in task.joins.inputs:
                 self._inputs[who] = None
                 if filters is not None:
@@ -218,7 +226,7 @@ class _TaskFlow:
         return handed_on.union(*(plan.columns for plan in plans))
 
     def relation(self, name: str) -> Relation:
-        return self._stream
+        return self._classes[name].relation if name in self._classes else self._stream
 
     def input_filters(self, operator_input: OperatorInput) -> Relation | None:
         return self._inputs[operator_input]
@@ -226,7 +234,7 @@ class _TaskFlow:
     def view_rows(self, name: str, bodies: FilterOutput, below: Derived | None) -> Iterator[ViewRows]:
         assert self.views is not None, f"bodies of views over {name}"
         self.views.take(bodies)
-        return iter(())
+        return view_rows(bodies, self._classes_by_body, lambda _: True, {}, self._time_zone, below)
 
     def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
         return () if self.views is None else self.views.views.letter_queries.get(body_id, ())
@@ -378,6 +386,7 @@ class _Work:
             result.wanted, result.n_wanted = flow.handed_on.finish(self._store), flow.handed_on.n_rows
         if flow.views is not None:
             result.view_rows = flow.views.finish(self._store)
+        result.parts = flow.aggregates.finish(self._store)
         if self._recent:
             newest = pa.concat_batches(self._recent)
             last = newest.slice(max(0, newest.num_rows - RECENT_ROWS))
@@ -393,7 +402,8 @@ class _Work:
             StoreError
         ):  # an opening clears what is left; what went wrong is the error to report
             files = [file for _, file in self._result.files]
-            others = (self._result.wanted, self._result.view_rows, self._result.derived)
+            result = self._result
+            others = (result.wanted, result.view_rows, result.parts, result.derived)
             files += [file for file in others if file is not None]
             self._store.remove(file.name for file in files)
 

@@ -70,7 +70,7 @@ def aggregate_facts(
 
 
 def query_aggregate_facts(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
-    """The classes of a query, each with the structures it reads. The lock is held."""
+    """The classes of a query, each with the structures it reads, and why tasks hand on its rows, if so. The lock is held."""
     sizes, classes, found = _sizes(rounds), _by_class(rounds), []
     for each in shape.plain_shapes():
         if each.aggregating is None:
@@ -84,6 +84,7 @@ def query_aggregate_facts(rounds: RoundEngine, shape: Shape) -> list[dict[str, A
         facts["structures"] = [one for one in facts["structures"] if one["form"] in kinds]
         bases = rounds.catalog.views.base_streams(rows) if known else set()
         facts["n_late"] = sum(_stream_facts(rounds, base)["n_late"] for base in bases)
+        facts["why_rows"] = rounds.flow.why_rows(rows)
         found.append(facts)
     return found
 
