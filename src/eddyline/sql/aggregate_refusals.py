@@ -125,7 +125,12 @@ def refuse_now(expressions: Iterable[Expression], where: str, hint: str) -> None
     """Refuse now() where it would change what has been told."""
     for e in expressions:
         if asks_for_time(e):
-            raise UnsupportedError(f"now() cannot stand in {where}", span=e.span, hint=hint)
+            raise UnsupportedError(
+                f"now() cannot stand in {where}",
+                span=e.span,
+                detail="What was told of rows that have come would be another thing in every round.",
+                hint=hint,
+            )
 
 
 def now_with_window(span: Span | None) -> UnsupportedError:

@@ -123,7 +123,7 @@ def selected(bound: BoundQuery) -> BoundQuery:
     refuse_now(
         results,
         "SELECT of groups",
-        "Results would change with every round. Select max(ts), and compare it with now() in HAVING.",
+        "Select max(ts), and compare it with now() in HAVING.",
     )
     where, deadlines = _with_deadlines(bound.where, {found.name: found for found in aggregating.calls})
     return replace(bound, where=where, aggregating=replace(aggregating, deadlines=deadlines))
