@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.aggregates import ClassRows, OverRows, Reader, RoundTime
-from eddyline.model import NO_TIME, OVERFLOW, AggregateCall, Aggregation, Frame
+from eddyline.model import NO_TIME, OVERFLOW, AggregateCall, Aggregation, OverFrame
 from tests.aggregates.state_cases import COLUMNS, assert_value, plain
 from tests.oracles.aggregate_functions import OVERFLOWS, Row
 from tests.oracles.over import TakenRow, frame_of, lagged
@@ -25,7 +25,7 @@ KEYS = {
 ALL_COLUMNS = KEYS | COLUMNS
 
 
-def over(of: AggregateCall, frame: Frame) -> AggregateCall:
+def over(of: AggregateCall, frame: OverFrame) -> AggregateCall:
     return replace(of, frame=frame)
 
 
@@ -141,7 +141,7 @@ class OverLife:
             expected = lagged(row, everything, epoch, of)
             assert plain(value) == plain(expected), f"{of.name}: {value} instead of {expected}"
         else:
-            rows = frame_of(row, everything, epoch, of.frame or Frame())
+            rows = frame_of(row, everything, epoch, of.frame or OverFrame())
             assert_value(of, value, [r for r in rows if of.filter is None or r.values[of.filter] is True])
 
     # ------------------------------------------------------------------------------------------- versions, restarts

@@ -7,7 +7,7 @@ import pytest
 
 from eddyline.catalog import codec, is_same_shape
 from eddyline.errors import EddylineError
-from eddyline.model import AggregateCall, Frame, SessionWindow, Stream, TemporalBound, TimeWindow
+from eddyline.model import AggregateCall, OverFrame, SessionWindow, Stream, TemporalBound, TimeWindow
 from eddyline.sql import Shapes
 from eddyline.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, decimal
 from tests.aggregates.aggregate_streams import (
@@ -194,16 +194,16 @@ def test_queries_of_one_class_differ_in_windows_emit_and_keep() -> None:
 @pytest.mark.parametrize(
     ("written", "frame"),
     [
-        ("", Frame()),
-        ("RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW", Frame("range", 10 * MINUTE)),
-        ("RANGE INTERVAL 1 DAY PRECEDING", Frame("range", 1440 * MINUTE)),
-        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", Frame()),
-        ("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", Frame()),
-        ("ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", Frame("rows", 2)),
-        ("ROWS BETWEEN CURRENT ROW AND CURRENT ROW", Frame("rows", 0)),
+        ("", OverFrame()),
+        ("RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW", OverFrame("range", 10 * MINUTE)),
+        ("RANGE INTERVAL 1 DAY PRECEDING", OverFrame("range", 1440 * MINUTE)),
+        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", OverFrame()),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", OverFrame()),
+        ("ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", OverFrame("rows", 2)),
+        ("ROWS BETWEEN CURRENT ROW AND CURRENT ROW", OverFrame("rows", 0)),
     ],
 )
-def test_frames_of_over(written: str, frame: Frame) -> None:
+def test_frames_of_over(written: str, frame: OverFrame) -> None:
     shape = shape_of(
         f"SELECT amount + 1 AS a, sum(amount) OVER (PARTITION BY card ORDER BY ts {written}) AS s FROM auths QUALIFY s > 3"
     )

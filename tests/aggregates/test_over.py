@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline.model import Frame
+from eddyline.model import OverFrame
 from tests.aggregates.over_cases import OverLife, lag, over
 from tests.aggregates.state_cases import call
 
-NEAR, FAR = Frame("range", 4), Frame("range", 11)
-ROWS, ALL = Frame("rows", 3), Frame()
+NEAR, FAR = OverFrame("range", 4), OverFrame("range", 11)
+ROWS, ALL = OverFrame("rows", 3), OverFrame()
 SUMS = [
     call("count"),
     call("count", "long", "text"),

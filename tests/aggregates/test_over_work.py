@@ -10,22 +10,22 @@ import pyarrow as pa
 import pytest
 
 from eddyline.aggregates import ClassRows, OverRows, Reader, RoundTime
-from eddyline.model import AggregateCall, Aggregation, Frame
+from eddyline.model import AggregateCall, Aggregation, OverFrame
 
 BY_CARD = Aggregation("velocity", "rows", ("card",), is_over=True)
 SECOND = 1_000_000
 
 
-def count(frame: Frame) -> AggregateCall:
+def count(frame: OverFrame) -> AggregateCall:
     return AggregateCall("count", (), (), pa.int64(), frame=frame)
 
 
-def total(frame: Frame) -> AggregateCall:
+def total(frame: OverFrame) -> AggregateCall:
     return AggregateCall("sum", ("amount",), (pa.int64(),), pa.int64(), frame=frame)
 
 
-def last_seconds(n: int) -> Frame:
-    return Frame("range", n * SECOND)
+def last_seconds(n: int) -> OverFrame:
+    return OverFrame("range", n * SECOND)
 
 
 def rows_of(cards: Sequence[int], seconds: Sequence[float], arrival: int, epoch: int = 1) -> ClassRows:
@@ -90,13 +90,13 @@ def test_rows_that_no_frame_can_hold_leave_and_partitions_with_them():
 
 
 def test_of_rows_frames_the_newest_stay_below_the_watermark():
-    over = velocity(count(Frame("rows", 2)))
+    over = velocity(count(OverFrame("rows", 2)))
     pushed(over, [1, 1, 1, 1, 1, 2], [1, 2, 3, 4, 9, 1], 0, watermark_s=5)
     assert over.snapshot()["rows"] == 4  # 3, 4 and 9 of the first card, and the only one of the second
 
 
 def test_an_unbounded_frame_keeps_sums_and_no_rows():
-    over = velocity(count(Frame()), total(Frame()))
+    over = velocity(count(OverFrame()), total(OverFrame()))
     pushed(over, [1] * 5, [1, 2, 3, 4, 5], 0, watermark_s=5)
     assert over.snapshot()["rows"] == 1
     (columns,) = pushed(over, [1], [6], 5, watermark_s=6)
@@ -122,7 +122,7 @@ def test_a_new_query_moves_no_state():
 
 
 def test_without_readers_nothing_stays():
-    over = velocity(count(Frame()), total(last_seconds(3)))
+    over = velocity(count(OverFrame()), total(last_seconds(3)))
     pushed(over, [1, 2], [1, 2], 0)
     over.build([])
     assert over.snapshot() | {"bytes": 0} == OverRows().snapshot() | {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.model import AggregateCall, Frame
+from eddyline.model import AggregateCall, OverFrame
 from tests.oracles.aggregate_functions import Row, identity
 
 
@@ -33,7 +33,7 @@ def before(r: TakenRow, rows: Sequence[TakenRow], epoch: int) -> list[Row]:
     return sorted(seen, key=lambda row: (row.ts, row.g))
 
 
-def frame_of(r: TakenRow, rows: Sequence[TakenRow], epoch: int, frame: Frame) -> list[Row]:
+def frame_of(r: TakenRow, rows: Sequence[TakenRow], epoch: int, frame: OverFrame) -> list[Row]:
     """The rows of a frame."""
     ordered = before(r, rows, epoch)
     if frame.preceding is None:

@@ -7,7 +7,7 @@ import pytest
 
 import eddyline
 from eddyline import types
-from eddyline.model import Call, Column, Expression, Frame, Input, Literal, Stream, UserCall, Window
+from eddyline.model import Call, Column, Expression, Input, Literal, OverFrame, Stream, UserCall, Window
 from eddyline.sql import Shapes, StreamTable, render
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.parse import parse_query
@@ -327,7 +327,7 @@ def test_windows_bind_with_their_frame_in_microseconds() -> None:
         " AS n FROM trades QUALIFY n >= 5"
     )
     assert found.aggregating is not None
-    assert found.aggregating.calls[0].frame == Frame("range", 600_000_000)
+    assert found.aggregating.calls[0].frame == OverFrame("range", 600_000_000)
     assert len(found.condition.clauses) == 1
 
 

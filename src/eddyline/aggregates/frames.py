@@ -31,7 +31,7 @@ from eddyline.kernels import (
     sums_between,
     winners_between,
 )
-from eddyline.model import Frame
+from eddyline.model import OverFrame
 
 _NO_SPECIALS = np.empty(0, np.int64)
 
@@ -102,7 +102,7 @@ class EpochFrames:
 
     # ------------------------------------------------------------------------------------------- places
 
-    def lows(self, frames: Sequence[Frame], *, has_pinned: bool = False) -> Ints:
+    def lows(self, frames: Sequence[OverFrame], *, has_pinned: bool = False) -> Ints:
         """The first place of each row's frame, by frame; an unbounded one begins with the pinned rows, or behind them."""
         found = np.empty((len(frames), len(self.rows)), np.int64)
         for index, frame in enumerate(frames):

@@ -40,7 +40,7 @@ _MODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class LaneCondition:
     """Which rows count."""
 
     needed: tuple[str, ...] = ()  # columns that are not NULL
@@ -50,7 +50,7 @@ class Condition:
         return f"{','.join(self.needed)}|{','.join(self.true)}"
 
 
-EVERY_ROW = Condition()
+EVERY_ROW = LaneCondition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Lane:
 
     kind: str
     columns: tuple[str, ...] = ()
-    condition: Condition = EVERY_ROW
+    condition: LaneCondition = EVERY_ROW
     part: int = 0  # which limb, which unusual number, what wins, whether doubles are squared
 
     @property
@@ -76,16 +76,16 @@ class Lane:
         return f"{self.kind}:{','.join(self.columns)}:{self.condition}:{self.part}"
 
 
-def condition_of(call: AggregateCall) -> Condition:
+def condition_of(call: AggregateCall) -> LaneCondition:
     """Which rows a call takes."""
     true = () if call.filter is None else (call.filter,)
     if call.function == "count_if":
-        return Condition((), tuple(sorted({*true, *call.arguments})))
+        return LaneCondition((), tuple(sorted({*true, *call.arguments})))
     if call.function in ("first", "last"):
-        return Condition(call.arguments if call.ignores_nulls else (), true)
+        return LaneCondition(call.arguments if call.ignores_nulls else (), true)
     if call.function in ("min_by", "max_by"):
-        return Condition(call.arguments[1:], true)
-    return Condition(tuple(sorted(set(call.arguments))), true)
+        return LaneCondition(call.arguments[1:], true)
+    return LaneCondition(tuple(sorted(set(call.arguments))), true)
 
 
 def is_fixed(t: pa.DataType) -> bool:
@@ -123,7 +123,7 @@ def number_lane(call: AggregateCall) -> Lane:
 def truth_lane(call: AggregateCall) -> Lane:
     """Counts where the argument of bool_and or bool_or is true."""
     true = () if call.filter is None else (call.filter,)
-    return Lane("count", (), Condition((), tuple(sorted({*true, *call.arguments}))))
+    return Lane("count", (), LaneCondition((), tuple(sorted({*true, *call.arguments}))))
 
 
 def is_double(call: AggregateCall) -> bool:
@@ -147,7 +147,7 @@ def lanes_of(call: AggregateCall) -> list[Lane]:
     if call.function in ("sum", "avg"):
         return [count, *limb_lanes(call)]
     value = value_lane(call.arguments[0], call.types[0])
-    has_value = Lane("count", (), Condition(call.arguments[:1]))
+    has_value = Lane("count", (), LaneCondition(call.arguments[:1]))
     if call.function == "lag":
         return [value, has_value]
     winner = winner_lane(call)
@@ -228,7 +228,7 @@ class ColumnReader:
 
     layout: Layout
     numbers: dict[Lane, Keys]
-    _conditions: dict[Condition, Mask] = field(default_factory=dict)
+    _conditions: dict[LaneCondition, Mask] = field(default_factory=dict)
 
     def read(self, rows: pa.RecordBatch) -> RowColumns:
         """All but arrival numbers and epochs, nodes and ranks."""
@@ -261,7 +261,7 @@ class ColumnReader:
         x = doubles(rows.column(lane.columns[0]))
         return np.where(self._mask(lane.condition, rows) & np.isfinite(x), x, 0.0)
 
-    def _mask(self, condition: Condition, rows: pa.RecordBatch) -> Mask:
+    def _mask(self, condition: LaneCondition, rows: pa.RecordBatch) -> Mask:
         known = self._conditions.get(condition)
         if known is None:
             known = np.ones(rows.num_rows, dtype=bool)

@@ -15,9 +15,9 @@ from eddyline.aggregates.frames import EpochFrames
 from eddyline.aggregates.keys import Keys
 from eddyline.aggregates.over_lanes import (
     VARIANCES,
-    Condition,
     Floats,
     Lane,
+    LaneCondition,
     Layout,
     condition_of,
     double_lane,
@@ -34,14 +34,14 @@ from eddyline.aggregates.over_lanes import (
 from eddyline.aggregates.rows import Ints
 from eddyline.aggregates.sums import DoubleSum, ExactSum
 from eddyline.kernels import FINITE, MINUS_INFINITE, NOT_A_NUMBER, NOTHING, PLUS_INFINITE
-from eddyline.model import OVERFLOW, AggregateCall, Frame
+from eddyline.model import OVERFLOW, AggregateCall, OverFrame
 
-UNBOUNDED = Frame()
+UNBOUNDED = OverFrame()
 _LOW_HALF = 0xFFFFFFFF
 _NOISE = 2.0**-96  # of a sum of squares: what is less is rounding
 
 
-def frame_of(call: AggregateCall) -> Frame:
+def frame_of(call: AggregateCall) -> OverFrame:
     """All unbounded frames are one."""
     return UNBOUNDED if call.frame is None or call.frame.preceding is None else call.frame
 
@@ -60,9 +60,9 @@ class FrameValues:
     epoch: int
     folds: Folds | None  # None: no call has an unbounded frame
     numbers: Mapping[Lane, Keys]
-    _totals: dict[tuple[Lane, Frame], Ints] = field(default_factory=dict)
-    _sums: dict[tuple[Lane, Frame], tuple[Floats, Floats]] = field(default_factory=dict)
-    _places: dict[tuple[Lane, Frame], Ints] = field(default_factory=dict)
+    _totals: dict[tuple[Lane, OverFrame], Ints] = field(default_factory=dict)
+    _sums: dict[tuple[Lane, OverFrame], tuple[Floats, Floats]] = field(default_factory=dict)
+    _places: dict[tuple[Lane, OverFrame], Ints] = field(default_factory=dict)
     _back: dict[int, Ints] = field(default_factory=dict)
 
     def columns(self, calls: Iterable[AggregateCall]) -> dict[str, pa.Array]:
@@ -80,7 +80,7 @@ class FrameValues:
 
     def _aggregate(self) -> None:
         """Every column over all frames that some call needs it for."""
-        by_lane: dict[Lane, dict[Frame, None]] = {}
+        by_lane: dict[Lane, dict[OverFrame, None]] = {}
         back: dict[int, None] = {}
         for call in self.layout.calls.values():
             if call.function == "lag":
@@ -95,7 +95,7 @@ class FrameValues:
         for lane, wanted in by_lane.items():
             self._aggregate_lane(lane, list(wanted), np.array([lows[frame] for frame in wanted]))
 
-    def _aggregate_lane(self, lane: Lane, frames: list[Frame], lows: Ints) -> None:
+    def _aggregate_lane(self, lane: Lane, frames: list[OverFrame], lows: Ints) -> None:
         keys = [(lane, frame) for frame in frames]
         if lane.is_prefix:
             self._totals.update(zip(keys, self.frames.totals(lane, lows), strict=True))
@@ -144,7 +144,7 @@ class FrameValues:
         """The values of the first argument in rows at these places, NULL at NOTHING."""
         name, t = call.arguments[0], call.types[0]
         lane = value_lane(name, t)
-        is_there = self.frames.is_counted(Lane("count", (), Condition((name,))), places)
+        is_there = self.frames.is_counted(Lane("count", (), LaneCondition((name,))), places)
         return taken(self.frames.taken(lane, places), is_there, t, self.numbers.get(lane))
 
     def _lagged(self, call: AggregateCall) -> pa.Array:
@@ -155,18 +155,18 @@ class FrameValues:
         both = pa.concat_arrays([values, pa.array([call.default], call.types[0])])
         return both.take(pa.array(np.where(places == NOTHING, len(values), np.arange(len(values)))))
 
-    def _n_distinct(self, call: AggregateCall, frame: Frame) -> Ints:
+    def _n_distinct(self, call: AggregateCall, frame: OverFrame) -> Ints:
         number = number_lane(call)
         count = Lane("count", (), condition_of(call))
         lows = self.frames.lows([frame], has_pinned=True)
         return self.frames.n_distinct(number, count, lows, self.numbers[number].table.n_numbers)[0]
 
-    def _exact_sum(self, call: AggregateCall, frame: Frame, n: Ints) -> Value:
+    def _exact_sum(self, call: AggregateCall, frame: OverFrame, n: Ints) -> Value:
         state = ExactSum(call)
         state.arrays = {"sum": _limbs([self._totals[lane, frame] for lane in limb_lanes(call)]), "n": n}
         return state.value(call, np.arange(len(n)))
 
-    def _double_sum(self, call: AggregateCall, frame: Frame, n: Ints) -> Value:
+    def _double_sum(self, call: AggregateCall, frame: OverFrame, n: Ints) -> Value:
         state = DoubleSum(call)
         sums, counts = np.zeros((len(n), 4)), np.zeros((len(n), 4), np.int64)
         sums[:, 0], sums[:, 1] = self._sums[double_lane(call), frame]
@@ -177,7 +177,7 @@ class FrameValues:
         state.arrays = {"sum": sums, "n": counts}
         return state.value(call, np.arange(len(n)))
 
-    def _variance(self, call: AggregateCall, frame: Frame, n: Ints) -> pa.Array:
+    def _variance(self, call: AggregateCall, frame: OverFrame, n: Ints) -> pa.Array:
         unusual = sum(self._totals[lane, frame] for lane in unusual_lanes(call))
         squares = _squared_distances(
             self._sums[double_lane(call), frame], self._sums[double_lane(call, is_square=True), frame], n

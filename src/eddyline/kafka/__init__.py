@@ -12,7 +12,7 @@ from eddyline.kafka.cluster import (
     check_library,
     unusable_option,
 )
-from eddyline.kafka.reader import MessageRange, OffsetsGone, Reader, TopicState, borrowed_reader, let_go
+from eddyline.kafka.reader import MessageRange, OffsetsGone, TopicReader, TopicState, borrowed_reader, let_go
 from eddyline.kafka.writer import Writer
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "KafkaFailure",
     "MessageRange",
     "OffsetsGone",
-    "Reader",
+    "TopicReader",
     "TopicState",
     "UnknownTopic",
     "Writer",

@@ -76,7 +76,7 @@ class OffsetsGone(KafkaFailure):
     """A range begins where the partition has no messages any more, or not yet again."""
 
 
-class Reader:
+class TopicReader:
     """A consumer and an administrator of one cluster, for one thread at a time."""
 
     def __init__(self, cluster: Cluster, *, answer_s: float = ANSWER_S) -> None:
@@ -250,17 +250,17 @@ class Reader:
 
 # --------------------------------------------------------------------------------------------- readers kept
 
-_idle: dict[Cluster, list[Reader]] = {}
+_idle: dict[Cluster, list[TopicReader]] = {}
 _lock = threading.Lock()
 
 
 @contextmanager
-def borrowed_reader(cluster: Cluster, *, answer_s: float = ANSWER_S) -> Iterator[Reader]:
+def borrowed_reader(cluster: Cluster, *, answer_s: float = ANSWER_S) -> Iterator[TopicReader]:
     """A reader of this process, kept for the next one who needs it, unless something failed."""
     with _lock:
         waiting = _idle.get(cluster)
         reader = waiting.pop() if waiting else None
-    reader = reader or Reader(cluster, answer_s=answer_s)
+    reader = reader or TopicReader(cluster, answer_s=answer_s)
     reader._answer_s = answer_s
     try:
         yield reader

@@ -50,7 +50,7 @@ class SessionWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class OverFrame:
     """The rows before a row, and itself, that OVER computes something of."""
 
     unit: str = "range"  # or rows
@@ -77,7 +77,7 @@ class AggregateCall:
     filter: str | None = None  # a BOOLEAN column: only rows where it is true count
     is_distinct: bool = False
     ignores_nulls: bool = False
-    frame: Frame | None = None  # of OVER
+    frame: OverFrame | None = None  # of OVER
     n_back: int = 0  # of lag
     default: object = None  # of lag: a Python value of the type
     keys: tuple[str, ...] | None = None  # PARTITION BY of OVER, where it is not that of the aggregation

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from eddyline.errors import Span
-from eddyline.model.aggregations import Frame, SessionWindow, TimeWindow
+from eddyline.model.aggregations import OverFrame, SessionWindow, TimeWindow
 
 
 class Facts(NamedTuple):
@@ -271,7 +271,7 @@ class Over(Expression):
     aggregate: Expression
     partition_by: tuple[Expression, ...]
     order_by: tuple[Expression, ...]
-    frame: Frame = field(default_factory=Frame)
+    frame: OverFrame = field(default_factory=OverFrame)
 
     @property
     def children(self) -> tuple[Expression, ...]:

@@ -105,12 +105,12 @@ class Term:
     type: pa.DataType | None
 
 
-class Refused(Exception):
+class UnsupportedText(Exception):
     """The text uses something that is not in the language."""
 
 
 @dataclass(slots=True)
-class Source:
+class TextInput:
     """An input: what columns of it may be written behind, what it has, and what the text used of it."""
 
     stream: str
@@ -132,7 +132,7 @@ class ExpressionReader:
     ) -> None:
         self._words = words
         self._at = 0
-        self._named: list[Source] = []  # those the query has come to
+        self._named: list[TextInput] = []  # those the query has come to
         self._params = params
 
     # ----------------------------------------------------------------------------------------- conditions
@@ -184,7 +184,7 @@ class ExpressionReader:
             options += self._options()
         self._expect(")")
         if len({option.type for option in options}) > 1:
-            raise Refused("an IN list of several types")
+            raise UnsupportedText("an IN list of several types")
         if not options:
             return Term("FALSE", BOOLEAN)
         equal = [self._compared("=", left, option).sql for option in options]
@@ -209,7 +209,7 @@ class ExpressionReader:
         found = self._compared(operator, left, self._sum())
         after = self._peek()
         if after is not None and _SAME_AS.get(after.text, after.text) in COMPARISONS:
-            raise Refused("a comparison of a comparison")
+            raise UnsupportedText("a comparison of a comparison")
         return found
 
     def _compared(self, operator: str, left: Term, right: Term) -> Term:
@@ -238,7 +238,7 @@ class ExpressionReader:
     def _value(self) -> Term:
         word = self._peek()
         if word is None:
-            raise Refused("a text that ends here")
+            raise UnsupportedText("a text that ends here")
         if word.says("("):
             self._at += 1
             inner = self._or()
@@ -266,32 +266,32 @@ class ExpressionReader:
 
     def _reference(self) -> Term:
         name = self._name()
-        source: Source | None = None
+        source: TextInput | None = None
         if self._takes("."):
             source = self._qualified(name)
             if source is None:
-                raise Refused(f"{name}.{self._name()}")
+                raise UnsupportedText(f"{name}.{self._name()}")
             name = self._name()
         if self._says("(", ".", "["):
-            raise Refused(f"{name}{self._words[self._at].text}")
+            raise UnsupportedText(f"{name}{self._words[self._at].text}")
         after = self._peek()
         if after is not None and after.kind in ("path", "string"):
-            raise Refused(f"{name}{after.text}")
+            raise UnsupportedText(f"{name}{after.text}")
         if source is None:
             having = [each for each in self._named if name.lower() in each.fields]
             if len(having) != 1:
-                raise Refused(name)
+                raise UnsupportedText(name)
             source = having[0]
         return self._column(source, name)
 
-    def _column(self, source: Source, name: str) -> Term:
+    def _column(self, source: TextInput, name: str) -> Term:
         found = source.fields.get(name.lower())
         if found is None:
-            raise Refused(name)
+            raise UnsupportedText(name)
         if source.terms is not None:
             return source.terms[name.lower()]
         if found.type not in TYPES and found.type not in TIMES:
-            raise Refused(f"column {found.name}, which is {type_name(found.type)}")
+            raise UnsupportedText(f"column {found.name}, which is {type_name(found.type)}")
         source.used.add(found.name)
         return Term(source.prefix + _quoted(found.name), found.type)
 
@@ -299,10 +299,10 @@ class ExpressionReader:
         """INTERVAL 10 MINUTES, or with the number in quotes."""
         words = self._words[self._at : self._at + 3]
         if len(words) < 3 or words[1].kind not in ("number", "string") or words[2].kind != "word":
-            raise Refused("INTERVAL")
+            raise UnsupportedText("INTERVAL")
         n, unit = words[1].text.strip("'\""), words[2].text.upper().removesuffix("S")
         if not _WHOLE.fullmatch(n) or unit not in _SECONDS or int(n) * _SECONDS[unit] >= _DAY_S:
-            raise Refused(" ".join(word.text for word in words))
+            raise UnsupportedText(" ".join(word.text for word in words))
         self._at += 3
         return Term(f"CAST('{int(n) * _SECONDS[unit] * 1_000_000}' AS BIGINT)", INTERVAL)
 
@@ -313,29 +313,29 @@ class ExpressionReader:
             value = int(sign + text)
             t = INT if -(1 << 31) <= value < 1 << 31 else BIGINT
             if not -(1 << 63) < value < 1 << 63:
-                raise Refused(sign + text)
+                raise UnsupportedText(sign + text)
             return self._constant(t, value)
         if _EXPONENT.fullmatch(text):
             return self._constant(DOUBLE, float(sign + text))
         if _FRACTION.fullmatch(text):
             return Term(f"CAST('{sign}{text}' AS DOUBLE)", FRACTIONAL)
-        raise Refused(text)
+        raise UnsupportedText(text)
 
     def _string(self, word: SqlWord) -> Term:
         self._at += 1
         if not _PLAIN_STRING.fullmatch(word.text) or self._kind(0) == "string":
-            raise Refused(f"the string {word.text}")
+            raise UnsupportedText(f"the string {word.text}")
         return self._constant(STRING, word.text[1:-1])
 
     def _param(self, word: SqlWord) -> tuple[pa.DataType, Any]:
         found = self._params.get(word.text[1:])
         if found is None:
-            raise Refused(f"parameter {word.text}")
+            raise UnsupportedText(f"parameter {word.text}")
         return found
 
     def _constant(self, t: pa.DataType, value: Any) -> Term:
         if t not in TYPES:
-            raise Refused(f"a constant of type {type_name(t)}")
+            raise UnsupportedText(f"a constant of type {type_name(t)}")
         if value is None:
             return Term(f"CAST(NULL AS {_DUCKDB[t]})", t)
         text = str(value).replace("'", "''")
@@ -348,27 +348,27 @@ class ExpressionReader:
             is_compared = operator in COMPARISONS and len(types) == 2 and left.type == right.type
             is_moved = operator in ("+", "-") and left.type in TIMES and right.type == INTERVAL
             if not (is_compared and left.type != INTERVAL) and not is_moved:
-                raise Refused(f"{operator} of {' and '.join(type_name(t) for t in types)}")
+                raise UnsupportedText(f"{operator} of {' and '.join(type_name(t) for t in types)}")
             return
         if FRACTIONAL in types:  # a DECIMAL, which Spark reads as a DOUBLE beside a DOUBLE, and only there
             types.remove(FRACTIONAL)
             if operator in ARITHMETIC or types != [DOUBLE]:
-                raise Refused("a number with a decimal point but beside a DOUBLE")
+                raise UnsupportedText("a number with a decimal point but beside a DOUBLE")
             return
         pair = (types[0], types[-1]) if types else None
         if pair is None or (len(types) == 1 and operator in ARITHMETIC) or pair not in ALLOWED[operator]:
             shown = " and ".join(type_name(t) for t in types) or "NULL"
-            raise Refused(f"{operator} of {shown}")
+            raise UnsupportedText(f"{operator} of {shown}")
 
     def _boolean(self, term: Term) -> Term:
         if term.type not in (BOOLEAN, None):
             after = self._peek()
             if after is not None and not after.says(")", ";", "AND", "OR"):
-                raise Refused(after.text)
-            raise Refused(f"{type_name(term.type)} as a condition")
+                raise UnsupportedText(after.text)
+            raise UnsupportedText(f"{type_name(term.type)} as a condition")
         return term
 
-    def _qualified(self, name: str) -> Source | None:
+    def _qualified(self, name: str) -> TextInput | None:
         return next((source for source in self._named if source.qualifier == name.lower()), None)
 
     # ----------------------------------------------------------------------------------------- words
@@ -392,7 +392,7 @@ class ExpressionReader:
     def _expect(self, word: str) -> None:
         if not self._takes(word):
             found = self._peek()
-            raise Refused("a text that ends here" if found is None else found.text)
+            raise UnsupportedText("a text that ends here" if found is None else found.text)
 
     def _at_name(self) -> bool:
         word = self._peek()
@@ -403,7 +403,7 @@ class ExpressionReader:
     def _name(self) -> str:
         word = self._peek()
         if word is None or not self._at_name():
-            raise Refused("a text that ends here" if word is None else word.text)
+            raise UnsupportedText("a text that ends here" if word is None else word.text)
         self._at += 1
         return word.name
 

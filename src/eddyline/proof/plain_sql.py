@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.nesting import deep
-from eddyline.proof.plain_expressions import FRACTIONAL, ExpressionReader, Refused, Source, Term
+from eddyline.proof.plain_expressions import FRACTIONAL, ExpressionReader, Term, TextInput, UnsupportedText
 from eddyline.proof.words import SqlWord, words_of
 from eddyline.types import INTERVAL
 
@@ -71,7 +71,7 @@ def _read(
     other_parts: Collection[int] = (),
 ) -> Plain:
     sources = [
-        Source(stream, {f.name.lower(): f for f in schema}, f'"t{k + 1}".' if is_join else "")
+        TextInput(stream, {f.name.lower(): f for f in schema}, f'"t{k + 1}".' if is_join else "")
         for k, (stream, schema) in enumerate(inputs)
     ]
     for k in other_parts:
@@ -79,7 +79,7 @@ def _read(
     reader = _Reader(words_of(text), sources, params)
     try:
         return reader.query()
-    except Refused as refused:
+    except UnsupportedText as refused:
         raise ProofError(
             f"DuckDB does not judge {refused}",
             detail="It is asked only where all operators of a text were found to be the same there as in Spark.",
@@ -97,7 +97,7 @@ class _Reader(ExpressionReader):
     def __init__(
         self,
         words: Sequence[SqlWord],
-        sources: Sequence[Source],
+        sources: Sequence[TextInput],
         params: Mapping[str, tuple[pa.DataType, Any]],
     ) -> None:
         super().__init__(words, params)
@@ -131,9 +131,9 @@ class _Reader(ExpressionReader):
         (_, (_, first)), *others = parts
         types = [term.type for _, term in first]
         if others and FRACTIONAL in types:
-            raise Refused("a number with a decimal point as a column of UNION ALL")
+            raise UnsupportedText("a number with a decimal point as a column of UNION ALL")
         if any([term.type for _, term in items] != types for _, (_, items) in others):
-            raise Refused("UNION ALL of columns of several types")
+            raise UnsupportedText("UNION ALL of columns of several types")
         # where no part is read, this is inside of a part that is not read, and it does not matter which
         _, (conditions, items) = next((part for part in parts if part[0]), parts[0])
         names = [name for name, _ in first]
@@ -168,16 +168,16 @@ class _Reader(ExpressionReader):
     def _refuse_set(self, words: str) -> None:
         """Refuse a set over more than one row of each input."""
         if not self._is_join:
-            raise Refused(f"{words} over a stream that is read alone")
+            raise UnsupportedText(f"{words} over a stream that is read alone")
 
     def _check_end(self, *, is_nested: bool) -> None:
         while not is_nested and self._takes(";"):
             pass
         word = self._peek()
         if word is not None and not (is_nested and word.says(")")):
-            raise Refused(word.text)
+            raise UnsupportedText(word.text)
         if not is_nested and self._n_read < len(self._sources):
-            raise Refused("a text that reads fewer streams")
+            raise UnsupportedText("a text that reads fewer streams")
 
     def _skip_items(self) -> None:
         depth = 0
@@ -213,7 +213,7 @@ class _Reader(ExpressionReader):
             self._named.append(self._query_source(items))
             return conditions
         if self._n_read == len(self._sources):
-            raise Refused("a text that reads more streams")
+            raise UnsupportedText("a text that reads more streams")
         source = self._sources[self._n_read]
         name = self._name()
         if name.lower() == "stream" and (after := self._peek()) is not None and after.is_name:
@@ -222,17 +222,17 @@ class _Reader(ExpressionReader):
             name = self._name()
             while not self._takes(")"):
                 if self._peek() is None:
-                    raise Refused("a text that ends here")
+                    raise UnsupportedText("a text that ends here")
                 self._at += 1
         if name.lower() != source.stream.lower():
-            raise Refused(f"FROM {name}")
+            raise UnsupportedText(f"FROM {name}")
         has_alias = self._takes("AS") or self._at_name()
         source.qualifier = self._name().lower() if has_alias else source.stream.lower()
         self._named.append(source)
         self._n_read += 1
         return []
 
-    def _query_source(self, items: Sequence[tuple[str, Term]]) -> Source:
+    def _query_source(self, items: Sequence[tuple[str, Term]]) -> TextInput:
         """A query in FROM, by its alias and perhaps other names for its columns."""
         has_alias = self._takes("AS") or self._at_name()
         alias = self._name().lower() if has_alias else ""
@@ -244,11 +244,11 @@ class _Reader(ExpressionReader):
             self._expect(")")
         terms = {name.lower(): term for name, (_, term) in zip(names, items, strict=False)}
         if "" in terms or len(terms) != len(items) or len(names) != len(items):
-            raise Refused("a query in FROM whose columns have no names of their own")
+            raise UnsupportedText("a query in FROM whose columns have no names of their own")
         if any(term.type == FRACTIONAL for term in terms.values()):
-            raise Refused("a number with a decimal point as a column of a query in FROM")
+            raise UnsupportedText("a number with a decimal point as a column of a query in FROM")
         fields = {name: pa.field(name, term.type) for name, term in terms.items()}
-        return Source("", fields, "", alias, terms=terms)
+        return TextInput("", fields, "", alias, terms=terms)
 
     def _item(self) -> list[tuple[str, Term]]:
         if self._takes("*"):
@@ -257,19 +257,19 @@ class _Reader(ExpressionReader):
         if len(words) == 3 and words[0].is_name and words[1].says(".") and words[2].says("*"):
             source = self._qualified(words[0].name)
             if source is None:
-                raise Refused(f"{words[0].text}.*")
+                raise UnsupportedText(f"{words[0].text}.*")
             self._at += 3
             return self._columns(source)
         start = self._at
         term = self._or()
         if term.type is None:
-            raise Refused("NULL as a column")
+            raise UnsupportedText("NULL as a column")
         if term.type == INTERVAL:
-            raise Refused("an interval as a column")
+            raise UnsupportedText("an interval as a column")
         said = self._words[start : self._at]
         is_column = said[-1].is_name and (len(said) == 1 or (len(said) == 3 and said[1].says(".")))
         has_name = self._takes("AS") or self._at_name()
         return [(self._name() if has_name else said[-1].name if is_column else "", term)]
 
-    def _columns(self, source: Source) -> list[tuple[str, Term]]:
+    def _columns(self, source: TextInput) -> list[tuple[str, Term]]:
         return [(name, self._column(source, name)) for name in source.fields]

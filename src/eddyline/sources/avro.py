@@ -31,7 +31,7 @@ from eddyline.errors import SchemaError
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingestion import IngestedRows, Misfit, ordered_rows
-from eddyline.sources.lines import SHOWN_BYTES, Broken, Line, Places
+from eddyline.sources.lines import SHOWN_BYTES, Broken, Line, LinePlaces
 from eddyline.sources.positions import SourceError
 from eddyline.sources.rows import checked_columns, rows_in_schema, soundly_numbered
 from eddyline.sources.schema_changes import UNCHANGED, FileColumn, SchemaChange
@@ -96,7 +96,7 @@ class AvroMessages:
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
     ) -> IngestedRows:
-        at = Places(lines, first, where, places)
+        at = LinePlaces(lines, first, where, places)
         records: list[dict[str, Any]] = []
         numbers: list[int] = []
         misfits: list[Misfit] = []

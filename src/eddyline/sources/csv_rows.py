@@ -15,7 +15,7 @@ from eddyline.expressions import Context, can_cast, convert
 from eddyline.model import Stream
 from eddyline.sources.ingestion import IngestedRows, Misfit, ordered_rows
 from eddyline.sources.json_lines import unreadable
-from eddyline.sources.lines import Broken, Line, Places
+from eddyline.sources.lines import Broken, Line, LinePlaces
 from eddyline.sources.plain_text import plainly_converted
 from eddyline.sources.rows import ARRIVAL, checked_columns
 from eddyline.sources.schema_changes import UNCHANGED, change_of_header
@@ -61,7 +61,7 @@ class CsvRows:
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
     ) -> IngestedRows:
-        at = Places(lines, first, where, places)
+        at = LinePlaces(lines, first, where, places)
         misfits: list[Misfit] = []
         texts, numbers = _rows_among(lines, at, misfits)
         if places is not None:  # a message may end its line
@@ -70,7 +70,7 @@ class CsvRows:
         return self._typed_rows(table, numbers, at, misfits)
 
     def _table(
-        self, texts: Sequence[bytes], numbers: Sequence[int], at: Places, misfits: list[Misfit]
+        self, texts: Sequence[bytes], numbers: Sequence[int], at: LinePlaces, misfits: list[Misfit]
     ) -> tuple[pa.Table, Sequence[int]]:
         """The rows as columns of text, and the line of each; rows with another number of fields are set apart."""
         wrong: list[tuple[int, str, str]] = []
@@ -83,7 +83,7 @@ class CsvRows:
         return table, [n for row, n in enumerate(numbers) if row not in skipped] if skipped else numbers
 
     def _table_row_by_row(
-        self, texts: Sequence[bytes], numbers: Sequence[int], at: Places, misfits: list[Misfit]
+        self, texts: Sequence[bytes], numbers: Sequence[int], at: LinePlaces, misfits: list[Misfit]
     ) -> tuple[pa.Table, Sequence[int]]:
         tables, parsed_numbers = [_parsed_rows(b"", self._names, self._delimiter, [])], []
         for text, number in zip(texts, numbers, strict=True):
@@ -98,7 +98,7 @@ class CsvRows:
         return pa.concat_tables(tables), parsed_numbers
 
     def _typed_rows(
-        self, table: pa.Table, numbers: Sequence[int], at: Places, misfits: list[Misfit]
+        self, table: pa.Table, numbers: Sequence[int], at: LinePlaces, misfits: list[Misfit]
     ) -> IngestedRows:
         columns: list[pa.Array] = []
         bad: dict[int, str] = {}
@@ -192,7 +192,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _rows_among(
-    lines: Sequence[Line], at: Places, misfits: list[Misfit]
+    lines: Sequence[Line], at: LinePlaces, misfits: list[Misfit]
 ) -> tuple[Sequence[bytes], Sequence[int]]:
     """The lines that may be rows, and their numbers; not the blank ones."""
     try:

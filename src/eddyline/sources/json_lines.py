@@ -21,7 +21,7 @@ import pyarrow as pa
 from eddyline.model import Stream
 from eddyline.sources.ingestion import IngestedRows, Misfit, ordered_rows
 from eddyline.sources.json_columns import ReadAsColumns, columns_for
-from eddyline.sources.lines import SHOWN_BYTES, Broken, Line, Places
+from eddyline.sources.lines import SHOWN_BYTES, Broken, Line, LinePlaces
 from eddyline.sources.rows import ARRIVAL, rows_in_schema, soundly_numbered
 from eddyline.sources.schema_changes import MOST_IGNORED, SchemaChange, why_ignored
 from eddyline.types import BINARY, is_decimal
@@ -50,7 +50,7 @@ class JsonLines:
     def rows(
         self, lines: Sequence[Line], first: int, where: str, places: Sequence[str] | None = None
     ) -> IngestedRows:
-        at = Places(lines, first, where, places)
+        at = LinePlaces(lines, first, where, places)
         read = self._read_as_columns(lines)
         values, numbers, misfits = self._decoded_values(lines, read.rest, at)
         if read.batches and any(
@@ -117,7 +117,7 @@ class JsonLines:
     # ----------------------------------------------------------------------------------------- row by row
 
     def _decoded_values(
-        self, lines: Sequence[Line], line_numbers: Sequence[int], at: Places
+        self, lines: Sequence[Line], line_numbers: Sequence[int], at: LinePlaces
     ) -> tuple[list[Any], list[int], list[Misfit]]:
         """The values of the wanted lines, which lines they are, and those that are not JSON."""
         values: list[Any] = []

@@ -20,7 +20,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from eddyline.errors import SchemaError
-from eddyline.kafka import Cluster, KafkaFailure, MessageRange, Reader, borrowed_reader
+from eddyline.kafka import Cluster, KafkaFailure, MessageRange, TopicReader, borrowed_reader
 from eddyline.model import Stream
 from eddyline.sources.formats import FileFormat
 from eddyline.sources.ingestion import IngestedRows, Misfit
@@ -92,7 +92,7 @@ def read_kafka(reference: Reference, stream: Stream, time_zone: str) -> Iterator
         raise UnreadableReference(failure.problem + detail) from None
 
 
-def check_same(reader: Reader, topic: str, topic_id: str | None) -> None:
+def check_same(reader: TopicReader, topic: str, topic_id: str | None) -> None:
     """Raises KafkaFailure if the topic was made anew: what was read until now may be of the new one."""
     if topic_id is not None and reader.topic_id(topic) != topic_id:
         raise KafkaFailure(f"topic {topic} was deleted and made anew while it was read")

@@ -68,7 +68,7 @@ def n_lines(rows: Sequence[Line]) -> int:
     return len(rows) + sum(row.count(b"\n") for row in rows if isinstance(row, bytes))
 
 
-class Places:
+class LinePlaces:
     """The place of each of some lines, as a dead letter says it: the number of the line, or what the caller knows."""
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eddyline.durations import duration_text
-from eddyline.model import NOW, OVERFLOW, AggregateCall, Expression, Frame, Shape
+from eddyline.model import NOW, OVERFLOW, AggregateCall, Expression, OverFrame, Shape
 from eddyline.sql.rendering import quoted_name, render
 
 
@@ -42,7 +42,7 @@ def call_text(call: AggregateCall, of_class: dict[str, str]) -> str:
     return text if call.frame is None else f"{text} OVER ({_frame_text(call.frame)})"
 
 
-def _frame_text(frame: Frame) -> str:
+def _frame_text(frame: OverFrame) -> str:
     if frame.preceding is None:
         return "UNBOUNDED PRECEDING"
     size = frame.preceding if frame.unit == "rows" else f"INTERVAL '{duration_text(frame.preceding)}'"

@@ -8,7 +8,7 @@ from typing import Any
 
 from eddyline.durations import duration_us
 from eddyline.errors import ParseError, PropertyError, Span, TypeMismatchError, UnsupportedError
-from eddyline.model import WINDOW_TYPE, Expression, Frame, GroupWindow, SessionWindow, TimeWindow
+from eddyline.model import WINDOW_TYPE, Expression, GroupWindow, OverFrame, SessionWindow, TimeWindow
 from eddyline.sql import syntax
 
 _SIGNATURES = {
@@ -98,10 +98,10 @@ def _duration(node: syntax.Node, name: str, literal_value: LiteralValue) -> int:
 # ------------------------------------------------------------------------------------------------ frames
 
 
-def frame(node: syntax.OverNode, literal_value: LiteralValue) -> Frame:
+def frame(node: syntax.OverNode, literal_value: LiteralValue) -> OverFrame:
     """The frame of OVER. One that ends after the current row, or before it, is refused."""
     if node.frame is None:
-        return Frame()
+        return OverFrame()
     start, end = node.frame
     for bound in (start, end):
         if bound.direction == "FOLLOWING":
@@ -119,8 +119,8 @@ def frame(node: syntax.OverNode, literal_value: LiteralValue) -> Frame:
         )
     unit = node.unit.lower()
     if start.amount is None:
-        return Frame() if start.direction else Frame(unit, 0)
-    return Frame(unit, _preceding(start, unit, literal_value))
+        return OverFrame() if start.direction else OverFrame(unit, 0)
+    return OverFrame(unit, _preceding(start, unit, literal_value))
 
 
 def _preceding(bound: syntax.FrameBound, unit: str, literal_value: LiteralValue) -> int:
