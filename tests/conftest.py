@@ -36,7 +36,8 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-Byteco
 # Files and folders that take longest: they go first, so that no test process has a long one left when the others are done.
 LONG = (
     "durability/test_alert_kills.py", "durability/test_join_kills.py", "demo/", "journeys/", "spark/test_capture.py", "fuzz/",
-    "kernels/test_warm.py", "durability/", "spark/", "server/", "expressions/", "benchmarks/", "joins/", "engine/", "api/",
+    "kernels/test_warm.py", "durability/", "spark/", "aggregates/test_aggregate_homes.py", "aggregates/", "server/",
+    "expressions/", "benchmarks/", "joins/", "engine/", "api/",
     "runtime/", "cli/", "filters/", "test_filter_laws.py", "test_vectors_shared_eddies.py",
 )  # fmt: skip
 MEMORY_FOLDER = Path("/dev/shm")

@@ -12,7 +12,7 @@ import eddyline
 from tests.aggregates.scripts import VECTORS, Case, ScriptRun, is_built, script_differences
 from tests.on_workers import through_tasks
 
-pytestmark = pytest.mark.vectors
+pytestmark = [pytest.mark.vectors, pytest.mark.thorough]
 
 NAMED = [case for case in VECTORS["cases"] if is_built(case) and not case["name"].startswith("random")]
 RANDOM = [case for case in VECTORS["cases"] if is_built(case) and case["name"].startswith("random")]
@@ -51,7 +51,6 @@ def test_a_home_that_is_opened_again_after_every_step_tells_the_same(case, tmp_p
     assert differences_after_restarts(case, tmp_path / "home") == []
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("case", RANDOM, ids=lambda case: case["name"])
 def test_random_scripts_with_restarts_tell_the_same(case, tmp_path):
     assert differences_after_restarts(case, tmp_path / "home") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,14 @@ REFUSED = VECTORS["refused"] if REFUSES else []
 CUT = [case for case in CASES if allows_cuts(case)]
 
 
+def replayed(cases: list[Case]) -> list[Any]:
+    """Cases as parameters; those that were made at random, a hundred of them, can wait for the whole suite."""
+    return [
+        pytest.param(case, marks=[pytest.mark.thorough] * case["name"].startswith("random"), id=case["name"])
+        for case in cases
+    ]
+
+
 def told(case: Case) -> dict:
     run = ScriptRun(case)
     with run.engine:
@@ -96,19 +105,19 @@ def seeded(case: Case) -> random.Random:
     return random.Random(f"{SEED} {case['name']}")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", replayed(CASES))
 def test_the_engine_tells_what_the_vectors_say(case):
     assert script_differences(case) == []
 
 
-@pytest.mark.parametrize("case", CUT, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", replayed(CUT))
 def test_the_same_rows_stand_however_rows_are_cut_into_rounds(case):
     whole, cut = closed_segments(case), recut(case, seeded(case))
     expected = standing(whole, run_case(whole, has_deadlines=False), at_extra=True)
     assert standing_differences(expected, standing(cut, told(cut), at_extra=True)) == []
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", replayed(CASES))
 def test_more_ticks_leave_the_same_rows_after_every_round(case):
     ticked = with_ticks(case, seeded(case))
     found = standing(ticked, told(ticked), at_extra=False)

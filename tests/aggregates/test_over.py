@@ -6,6 +6,7 @@ import pytest
 
 from eddyline.model import OverFrame
 from tests.aggregates.over_cases import OverLife, lag, over
+from tests.aggregates.seeds import seeds
 from tests.aggregates.state_cases import call
 
 NEAR, FAR = OverFrame("range", 4), OverFrame("range", 11)
@@ -56,11 +57,10 @@ KINDS = {
     "lag": LAGS,
     "mixed": [*BOUNDED[::4], *UNBOUNDED[::3], *LAGS[:2]],
 }
-SEEDS = [0, pytest.param(1, marks=pytest.mark.thorough)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_values_are_those_of_the_frame_by_definition(kind, seed):
     life = OverLife(seed, tuple(KINDS[kind]))
     for n, disorder in ((1, 0), (7, 8), (0, 0), (12, 3), (6, 0), (9, 8)):
@@ -68,7 +68,7 @@ def test_values_are_those_of_the_frame_by_definition(kind, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_rows_that_have_left_are_missed_by_no_frame(kind, seed):
     life = OverLife(seed, tuple(KINDS[kind]), lateness=2, keys=2)
     for n in (6, 5, 4, 6, 3, 8):
@@ -77,7 +77,7 @@ def test_rows_that_have_left_are_missed_by_no_frame(kind, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_queries_see_rows_from_their_first_version_on(kind, seed):
     life = OverLife(seed, tuple(KINDS[kind]), keys=2)
     for n in (5, 6, 4, 7, 5, 6):

@@ -21,9 +21,9 @@ from tests.aggregates.made_rows import (
     read_changes,
     values_of,
 )
+from tests.aggregates.seeds import seeds
 
 KEYS = pa.schema([("k", pa.string())])
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 20))]
 
 
 def aggregation(keep_us: int | None = None, *, reads_table: bool = False, keys: tuple[str, ...] = ("k",)):
@@ -259,7 +259,7 @@ class Recomputed:
         return {(*key, None): values_of(rows, ALL_CALLS) for key, rows in self.rows.items()}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(20))
 def test_random_rounds_answer_as_if_everything_were_recomputed(seed):
     chosen = random.Random(seed)
     keeps = chosen.sample([None, 3, 10], chosen.randint(1, 3))
@@ -326,7 +326,7 @@ def changed_table(chosen, held, arrival):
 
 
 @pytest.mark.parametrize("n_keys", [1, 0])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_random_changes_of_a_table_answer_as_if_its_rows_were_recomputed(seed, n_keys):
     chosen, held, saved, before = random.Random(seed), [], [], {}
     keys = KEYS if n_keys else pa.schema([])

@@ -14,6 +14,7 @@ from eddyline.aggregates import Reader, RoundTime
 from eddyline.aggregates.sessions import Sessions
 from eddyline.model import Aggregation, SessionWindow
 from tests.aggregates.class_rows import COUNT, KEYS, MAX, SUM, Row, class_rows, images, plain_rows, values_of
+from tests.aggregates.seeds import seeds
 
 CALLS = (COUNT, SUM, MAX)
 Told = dict[tuple[str, int, str], list[tuple[Any, Any]]]  # by aggregation, epoch and reason
@@ -169,7 +170,7 @@ class Life:
         self.sessions.check()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_sessions_are_those_of_all_rows_cut_at_gaps(seed):
     life = Life(seed)
     for _ in range(60):

@@ -20,9 +20,9 @@ from tests.aggregates.made_rows import (
     read_changes,
     values_of,
 )
+from tests.aggregates.seeds import seeds
 
 KEYS = pa.schema([("k", pa.string())])
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 20))]
 MINUTE = 60_000_000
 
 
@@ -299,7 +299,7 @@ def random_window(chosen):
     return size, slide, chosen.randint(-slide + 1, slide - 1)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(20))
 def test_random_rounds_answer_as_if_every_window_were_recomputed(seed, monkeypatch):
     chosen = random.Random(seed)
     monkeypatch.setattr("eddyline.aggregates.slice_store.FEW_SLICES", chosen.choice([0, 2, 16]))
@@ -371,7 +371,7 @@ def test_random_rounds_answer_as_if_every_window_were_recomputed(seed, monkeypat
             windows.check()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_random_changes_of_a_table_answer_as_if_every_window_were_recomputed(seed, monkeypatch):
     chosen, held, saved = random.Random(seed), [], []
     monkeypatch.setattr("eddyline.aggregates.slice_store.FEW_SLICES", chosen.choice([0, 16]))

@@ -28,6 +28,7 @@ from tests.aggregates.class_rows import (
     plain_rows,
     values_of,
 )
+from tests.aggregates.seeds import seeds
 
 CALLS = (COUNT, SUM, MIN, MAX, LAST_TIME)
 # a comparison of a time with now(), and the bound that it is
@@ -286,22 +287,22 @@ class Life:
                 self.judge_deadline()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_groups_hold_the_rows_that_pass_now(seed):
     Life(seed).run(40)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_rows_of_a_table_leave_groups_by_time_or_by_change(seed):
     Life(seed, reads_table=True).run(40)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_the_global_row_stands_whatever_passes(seed):
     Life(seed, is_global=True).run(40)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_running_groups_fall_silent_and_speak_again(seed):
     Life(seed, filters=False).run(40)
 
