@@ -70,10 +70,13 @@ def settle(page: Page) -> None:
 def test_nothing_is_wider_than_the_page(browser, server, width):
     with somebody(browser, server, role="admin") as admin:
         admin.page.set_viewport_size({"width": width, "height": 740})
+        grouped = admin.add("grouped", "price < 10 GROUP BY sym HAVING n >= 1", "sym, count(*) AS n")
         number = lived_in(admin)
         views = ["rules", f"rules/q{number}", f"rules/q{number}/change", "new", "alerts", "rounds", "streams"]
         for view in [
             *views,
+            f"rules/q{grouped}",
+            f"streams/{admin.stream}/aggregates",
             "joins",
             f"streams/{admin.stream}/filters",
             "dead-letters",

@@ -7,6 +7,7 @@ import { agoWords, exactWords, short, tick, took } from "./format.js";
 import { live } from "./live.js";
 import { attempt, dialog, empty, loading } from "./parts.js";
 import * as access from "./access.js";
+import * as aggregates from "./aggregates.js";
 import * as alerts from "./alerts.js";
 import * as deadLetters from "./dead_letters.js";
 import * as edit from "./edit.js";
@@ -42,6 +43,7 @@ const ROUTES = [
   [/^rounds$/, rounds, "rounds"],
   [/^streams$/, streams, "streams"],
   [/^streams\/([^/]+)\/filters$/, filters, "streams"],
+  [/^streams\/([^/]+)\/aggregates$/, aggregates, "streams"],
   [/^joins$/, joins, "streams"],
   [/^pipeline$/, pipeline, "pipeline"],
   [/^versions$/, versions, "versions"],

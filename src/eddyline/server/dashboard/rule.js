@@ -5,7 +5,8 @@ import { alertItem, alertKey, messageItem, updateAlert } from "./alerts.js";
 import { bars } from "./charts.js";
 import { arrows, fill, h, icon, reconcile, setText, svg } from "./dom.js";
 import { restore, written } from "./edit.js";
-import { ago, percent, plural, setAgo, short, took, value, whole } from "./format.js";
+import { ago, bytes, percent, plural, setAgo, short, took, value, whole } from "./format.js";
+import { RuleGroups } from "./groups.js";
 import { joinFacts } from "./joins.js";
 import { lineagePicture } from "./lineage.js";
 import { every, live } from "./live.js";
@@ -81,7 +82,8 @@ function page(main, first, stop) {
   const properties = h("div", { class: "chips" });
   const since = h("p", { class: "soft small" });
   const lineage = h("div");
-  const results = new Results(path, rule, signal);
+  const groups = new RuleGroups(path, signal);
+  const results = new Results(path, rule, signal, () => groups.hurry());
   const alerts = h("ul", { class: "stack" });
   const alertNotice = h("div");
   const moreAlerts = h("p", { class: "small more-alerts" });
@@ -99,7 +101,7 @@ function page(main, first, stop) {
     notes,
     numbers,
     h("div", { class: "two" },
-      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since, lineage), card("Results over three hours", {}, trend, trendScale), results.element),
+      h("div", { class: "stack" }, card("SQL", {}, sql, properties, since, lineage), card("Results over three hours", {}, trend, trendScale), groups.element, results.element),
       h("div", { class: "stack" }, alertCard, card("Why rows did not match", { tools: [tryButton, refreshButton] }, whyNot), card("Cost, and what it shares", {}, cost))),
   );
   main.querySelector("h1").focus({ preventScroll: true });
@@ -167,7 +169,7 @@ function page(main, first, stop) {
   }
 
   const refreshWhyNot = refresher(whyNot, () => get(`${path}/why_not`, { last: 1000 }, stop), (found) => { nearestRow = found.nearest_row; fill(whyNot, whyNotParts(found)); }, { signal });
-  const refreshCost = refresher(cost, () => get(`${path}/explain`, null, stop), (found) => { fill(lineage, lineagePicture(found.lineage, rule.name)); fill(cost, costParts(found, rule)); }, { signal });
+  const refreshCost = refresher(cost, () => get(`${path}/explain`, null, stop), (found) => { fill(lineage, lineagePicture(found.lineage, rule.name)); fill(cost, costParts(found, rule)); if (hasGroups(found)) groups.start(); }, { signal });
 
   // ------------------------------------------------------------------------------------------- changes
 
@@ -197,14 +199,17 @@ function page(main, first, stop) {
   return { keys };
 }
 
+/** Whether groups are kept for a rule, that is, not only rows over their frames. */
+const hasGroups = (explained) => explained.state === "running" && !explained.branches.length && explained.aggregates.some((each) => each.structures.some((s) => s.kind !== "over"));
+
 const isAlertRule = (rule) => ["per", "cooldown", "for", "resolve", "message", "severity"].some((name) => name in rule.properties);
 
 // ----------------------------------------------------------------------------------------------- results
 
 /** The newest results, and those that come, newest on top. */
 class Results {
-  constructor(path, rule, signal) {
-    Object.assign(this, { path, signal, waiting: [], isHeld: false, isLoaded: false, nSeen: 0 });
+  constructor(path, rule, signal, onResult) {
+    Object.assign(this, { path, signal, onResult, waiting: [], isHeld: false, isLoaded: false, nSeen: 0 });
     this.counts = new Array(SECONDS).fill(0);
     this.second = Math.floor(Date.now() / 1000);
     this.button = h("button", { class: "button little", type: "button", "aria-pressed": "false", title: "Hold or follow (h)", on: { click: () => this.toggle() } });
@@ -278,6 +283,7 @@ class Results {
     this.counts[SECONDS - 1] += 1;
     this.nSeen += 1;
     this.waiting.push({ ...event.data, receivedAt: new Date(), isNew: true });
+    this.onResult();
     if (this.waiting.length > 5 * KEPT) this.waiting.splice(0, this.waiting.length - KEPT);
     return undefined;
   }
@@ -411,6 +417,15 @@ function filterWords(filter, stream) {
   return h("span", { class: "small soft filter-words" }, stream === null ? place : h("a", { href: `#/streams/${part(stream)}/filters` }, place), `, ${words}`);
 }
 
+/** What a class of the rule keeps, and with how many rules it shares that. */
+function aggregateFacts(found) {
+  const counted = (s) => [["group", s.groups], ["slice", s.slices], ["row", s.rows]].filter(([, n]) => n !== null).map(([noun, n]) => plural(n, noun)).join(", ");
+  return [
+    ["aggregates", [line(found.words), found.n_queries > 1 ? h("div", { class: "small soft" }, `rows shared with ${plural(found.n_queries - 1, "other rule")}`) : null]],
+    ...found.structures.map((s) => ["kept", [`${counted(s)}, ${bytes(s.nbytes)}`, h("div", { class: "small soft" }, s.words.join("; "), s.deadline ? [", time changes it ", ago(s.deadline)] : null)]]),
+  ];
+}
+
 function costParts(explained, rule) {
   const { index, functions = [], n_sharing: nSharing } = explained;
   const others = Math.max(0, (nSharing ?? 1) - 1);
@@ -419,6 +434,7 @@ function costParts(explained, rule) {
     facts([
       ["share of the work", rule.cost_share === null ? "not measured yet" : percent(rule.cost_share)],
       ...(explained.join && !explained.branches?.length ? joinFacts(explained.join) : []),
+      ...(explained.aggregates ?? []).flatMap(aggregateFacts),
       ["same shape", others ? `${plural(others, "other rule")}: parsed, bound and stored once` : "no other rule"],
       index ? ["served by", `${index.kind}${index.attributes.length ? ` on ${index.attributes.join(", ")}` : ""}, ${index.n_queries > 1 ? `with ${plural(index.n_queries - 1, "other rule")}` : "for this rule alone"}`] : null,
       index?.n_rows ? ["that takes", `${took(index.ns_per_row / 1e9)} a row, for all of them`] : null,

@@ -54,6 +54,7 @@ function make(stream, isAdmin, again) {
       h("div", { class: "buttons" },
         live.may("author") ? h("a", { class: "button little", href: `#/new?${new URLSearchParams({ text })}`, "aria-label": `New rule on ${stream.name}` }, icon("plus"), "New rule") : null,
         h("a", { class: "button little", href: `#/streams/${part(stream.name)}/filters`, "aria-label": `Filters of ${stream.name}` }, icon("order"), "Filters"),
+        h("a", { class: "button little", href: `#/streams/${part(stream.name)}/aggregates`, "aria-label": `Aggregates of ${stream.name}` }, icon("rules"), "Aggregates"),
         isAdmin ? button("waves", "Send rows", () => openSend(stream, again)) : null,
         isAdmin ? button("trash", "Drop", () => dropStream(stream, again), "danger") : null)),
     h("dl", { class: "numbers" }, number("rows", parts.rows), number("late rows", parts.late), number("rules", parts.rules), stream.time ? number("watermark", h("dd", null, parts.watermark)) : null),
