@@ -152,7 +152,9 @@ class Derived:
     is_unchanged: bool = False  # only what they are made of is another row now: nothing of it is a result
     is_filtered: bool = False  # its queries have had the rows, which are for operators alone
     identity: Identity | None = None  # of a table
-    is_net: bool = False  # what a query sees unchanged is not told, nor an error again that it had before
+    is_net: bool = (
+        False  # a change that a query does not see is no result, an error it had before no new dead letter
+    )
 
     @property
     def origin(self) -> str:

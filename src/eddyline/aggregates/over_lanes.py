@@ -6,7 +6,7 @@ that rows which were saved find theirs again.
     count       1 where all columns of `needed` have a value and all of `true` are true          prefix
     limb        32 bits of an integer or decimal, the upper ones with the sign                   prefix
     unusual     1 where a double is NaN, or infinite with one sign                               prefix
-    word        an integer in the order of the values, from which the value can be told
+    word        an integer in the order of the values, from which the value can be computed
     number      of a value, or of several, in a table of distinct ones
     rank        of the value with this number among the rings that a round touches
     winner      node over `count` and a column to compare                                        node

@@ -35,23 +35,23 @@ def session_changes(epoch: int, keys: Keys, before: SessionRows, after: SessionR
     """What of these sessions is different after the round; None: nothing is."""
     _, was, now = np.intersect1d(before.identity, after.identity, return_indices=True)
     same = ~_differ(before, after, was, now)
-    is_told = np.ones(len(before) + len(after), dtype=bool)
-    is_told[was[same]] = is_told[len(before) + now[same]] = False
-    told = np.flatnonzero(is_told)
-    if not len(told):
+    is_change = np.ones(len(before) + len(after), dtype=bool)
+    is_change[was[same]] = is_change[len(before) + now[same]] = False
+    changes = np.flatnonzero(is_change)
+    if not len(changes):
         return None
     both = _joined(before, after)
-    _, entry = np.unique(both.identity[told], return_inverse=True)
+    _, entry = np.unique(both.identity[changes], return_inverse=True)
     newest = np.empty(int(entry.max()) + 1, np.int64)
-    newest[entry] = told  # sessions as they are come behind those as they were
+    newest[entry] = changes  # sessions as they are come behind those as they were
     rank = np.empty(len(newest), np.int64)
     rank[both.at.take(newest).order(keys)] = np.arange(len(newest))
-    order = np.lexsort((told, rank[entry]))
-    told, entry = told[order], rank[entry][order]
-    columns = both.at.take(told).columns(keys)
-    columns |= {name: values.take(pa.array(told)) for name, values in both.values.items()}
+    order = np.lexsort((changes, rank[entry]))
+    changes, entry = changes[order], rank[entry][order]
+    columns = both.at.take(changes).columns(keys)
+    columns |= {name: values.take(pa.array(changes)) for name, values in both.values.items()}
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-    return EntryChanges(epoch, batch, told >= len(before), entry)
+    return EntryChanges(epoch, batch, changes >= len(before), entry)
 
 
 def _differ(before: SessionRows, after: SessionRows, was: Ints, now: Ints) -> Mask:

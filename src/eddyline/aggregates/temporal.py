@@ -269,7 +269,7 @@ class TemporalGroups:
             groups.build([reader for reader in begun if reader.epochs])
             typed = joined_rows([no_rows(_schema(self._keys, mine)), passing.take(order)])
             for _ in groups.push(typed, RoundTime(now_us, None, None)):
-                pass  # told before it was saved
+                pass  # a result before it was saved
             groups.commit()
             groups.build(mine)
 

@@ -60,7 +60,7 @@ def view_relation(
         source=TABLE_VIEW if is_table else VIEW,
         properties=properties,
         n_components=n_components + (len(branches) > 1),
-        # what now() decides of groups is told when it changes
+        # what now() decides of groups becomes a change of its own
         is_volatile=any(branch.is_volatile for branch in branches if branch.aggregating is None)
         or any(stream.is_volatile for each in inputs for stream, _ in each),
         is_windowed=any(stream.is_windowed for each in inputs for stream, _ in each),
@@ -72,7 +72,7 @@ def view_relation(
 def aggregation_stream(aggregating: Aggregating, rows: Stream) -> Stream:
     """The relation of an aggregation with the aggregates that one query needs; `rows` is that of its class.
 
-    Rows of OVER have the time of the rows that they are; a window that is told when it closes has the end of the window.
+    Rows of OVER have the time of the rows that they are; a window that is final has the end of the window.
     """
     aggregation = aggregating.aggregation
     fields = [*rows.schema] if aggregation.is_over else [rows.schema.field(name) for name in aggregation.keys]

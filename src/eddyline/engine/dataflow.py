@@ -274,7 +274,7 @@ class Walk:
             self._feed_views(name, bodies, derived)
 
     def _count(self, level: int) -> None:
-        """Count what queries match that read nothing above this level of joins; what appears and leaves is told."""
+        """Count what queries match that read nothing above this level of joins; what appears and leaves is a result."""
         while self._counted and min(self._counted)[0] <= level:
             rank = min(self._counted)
             waiting = sorted(self._counted.pop(rank), key=lambda each: each.derived.origin)
@@ -325,9 +325,9 @@ class Walk:
 
     def _add_body_letters(self, bodies: FilterOutput, *, is_answer: bool) -> None:
         ids = bodies.dead_pairs.query_ids.tolist()
-        told = {each: self._place.letter_queries(each, is_answer=is_answer) for each in set(ids)}
+        queries_of = {each: self._place.letter_queries(each, is_answer=is_answer) for each in set(ids)}
         for at, body_id in enumerate(ids):
-            for query_id in told[body_id]:
+            for query_id in queries_of[body_id]:
                 letter = pair_letter(bodies, at, self._round.number)
                 self._output.add_letters([replace(letter, query_id=query_id)])
 

@@ -237,7 +237,7 @@ class Joins(StatelessOperator):
 
     def _with_rows_that_left(self, batch: TupleBatch, latest: Numbers, signature: Signature) -> TupleBatch:
         """Rows that leave a join of tables are derived by a change, which came as `latest`; they are made of the row that left
-        with it. What leaves a view is told with the rows it was made of."""
+        with it. What leaves a view has as components the rows it was made of."""
         assert batch.components is not None, signature.name
         components = batch.components.copy()
         for place, entry in enumerate(signature.inputs):

@@ -1,7 +1,7 @@
 """How often each result of a query occurs, where results are a set: SELECT DISTINCT, and semi joins of tables.
 
-A result appears with its first occurrence and leaves with its last one; what happens between is not told. Of SELECT DISTINCT the
-rows with the same values are occurrences of one result; of a semi join the matches of one row. A result is told with the row of
+A result appears with its first occurrence and leaves with its last one; what happens between is no result. Of SELECT DISTINCT the
+rows with the same values are occurrences of one result; of a semi join the matches of one row. A result has the row of
 one of its occurrences.
 
 A value may leave one part of a union and appear in another in the same round. So the walk counts what a query matches once all
@@ -67,7 +67,7 @@ class _Occurrences:
     is_replaced: bool = False  # the row that the result shows is another one now
 
     def results(self, before: int, after: int) -> list[_Place]:
-        """The pairs that are told, given how often the result occurred and does now."""
+        """The pairs that are results, given how often the result occurred and does now."""
         leaves = before and (self.is_replaced or not after)
         appears = after and (self.is_replaced or not before)
         found = [self.first_to_leave if leaves else None, self.first_to_appear if appears else None]
@@ -151,13 +151,13 @@ class Multiplicities:
             after = counts.changed[identity] = max(0, before + occurrences.n)
             for part, pair in occurrences.results(before, after):
                 chosen[part].append(pair)
-        told = (
+        chosen_parts = (
             part.take(np.array(sorted(pairs), np.int64))
             for (_, part), pairs in zip(parts, chosen, strict=True)
         )
         found = []
         for each, mine in zip(matches, parts_of, strict=True):
-            kept = tuple(part for part in islice(told, len(mine)) if len(part))
+            kept = tuple(part for part in islice(chosen_parts, len(mine)) if len(part))
             found.append(replace(each.output, hits=(), parts=kept, dead_pairs=self._dead_pairs(each)))
         return found
 

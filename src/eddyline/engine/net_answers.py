@@ -1,7 +1,7 @@
-"""What of the changes of an answer is told to a query: only where what it sees differs, and an error only when it begins.
+"""Which changes of an answer are results of a query: those where what it sees differs, and an error only when it begins.
 
 Of an entry that was there and is there, a query has both images if its condition holds of both. Where the columns it selects are
-equal in them, nothing has changed for it. A pair of entry and query that is in error and was before is told once.
+equal in them, nothing has changed for it. A pair of entry and query that is in error and was before is no new dead letter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def net_of(output: FilterOutput, preimages: Numbers | None) -> FilterOutput:
-    """What is told; the row after each of `preimages` takes its place."""
+    """The changes that are results; the row after each of `preimages` takes its place."""
     images = np.empty(0, np.int64) if preimages is None else preimages
     output = _with_new_errors(output, images)
     if not len(images) or not output.n_matches:

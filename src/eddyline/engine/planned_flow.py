@@ -92,7 +92,7 @@ class PlannedFlow:
         self, body_id: int, is_told: Callable[[str, QueryIds], Mask] | None = None
     ) -> list[int]:
         """The queries that get the dead letters of a body: of a view that gives no results of its own now; of a view without a
-        name, those that contain it and are told, given the relation they read and their ids; None: all."""
+        name, those that contain it and get letters, given the relation they read and their ids; None: all."""
         query_id = self.views.query_of(body_id)
         if query_id is None or query_id:
             return [query_id] if query_id in self.silent_views else []

@@ -170,7 +170,7 @@ def _key_clause(key: JoinKey) -> Clause:
 
 
 def _key_view(record: QueryRecord, key: JoinKey) -> str:
-    """The view that has an equality, as `view_words` says it; not told where a query of WITH is read more than once: its inputs
+    """The view that has an equality, as `view_words` says it; nothing where a query of WITH is read more than once: its inputs
     stand in one place of the text."""
     inputs = record.shape.inputs
     places = {entry.span for entry in inputs}

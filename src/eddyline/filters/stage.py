@@ -60,7 +60,7 @@ LEAST_ROWS = 1 << 9  # at once: what a batch costs besides its rows is spread ov
 LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those that no query has any more
 FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
 LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
-LEAST_SLICE, MOST_SLICE = 1 << 10, 1 << 16  # rows of a batch after which what they told is learned
+LEAST_SLICE, MOST_SLICE = 1 << 10, 1 << 16  # rows of a batch after which the policy learns from them
 LEARNED_FROM_S = 0.005  # of filters: learning takes a small part of it
 FEW_PAIRS = 1 << 18  # copied in less time than each further list costs to keep
 
@@ -381,7 +381,7 @@ class FilterStage:
                 self._decisions += self.router.learn(walked, round_number)
 
     def _slice_rows(self, n_before: int, n_rows: int) -> int:
-        """How many rows to walk before what they told is learned, where so many of the batch have been walked.
+        """How many rows to walk before the policy learns from them, where so many of the batch have been walked.
 
         Few at first and after a change, when there is most to learn; then three times as many as before: a call has a price.
         All where that is too much for what filters take.

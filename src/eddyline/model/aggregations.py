@@ -115,7 +115,7 @@ class Aggregation:
     window_time: str | None = (
         None  # over a table: the TIMESTAMP column of the rows that windows hold; else it is their time
     )
-    is_final: bool = False  # a window is told once, when it closes
+    is_final: bool = False  # a window gives one result, when it closes
     keep_us: int | None = None  # how long groups stay without rows; None: for ever
     bounds: tuple[TemporalBound, ...] = ()
     reads_table: bool = False  # rows of the class come and go

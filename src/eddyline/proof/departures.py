@@ -33,12 +33,12 @@ def departure_proof(proof: Proof, receipt: Mapping[str, Any], judge: _Judge) -> 
     """A proof that rows gave a result; if they left with it, with what a judge finds of what the round left in their place."""
     if not receipt.get("changes"):
         return proof
-    told = "After " + ", ".join(
+    lead = "After " + ", ".join(
         f"{'the delete' if change['is_delete'] else 'row'} {change['arrival']} of {change['stream']}"
         for change in receipt["changes"]
     )
     if "recorded" in receipt:
-        note = f"{told} it is not judged: its functions are not deterministic."
+        note = f"{lead} it is not judged: its functions are not deterministic."
         return replace(proof, note=" ".join(filter(None, (proof.note, note))))
     claim = claim_of(receipt)
     is_update = receipt["change"] == "update_preimage"
@@ -58,7 +58,7 @@ def departure_proof(proof: Proof, receipt: Mapping[str, Any], judge: _Judge) -> 
     return replace(
         proof,
         is_proven=proof.is_proven and is_right,
-        note=" ".join(filter(None, (proof.note, f"{told} it gives {gives}."))),
+        note=" ".join(filter(None, (proof.note, f"{lead} it gives {gives}."))),
     )
 
 

@@ -167,7 +167,7 @@ class Binder:
         return self._apart(self.scope.column(node.parts, node.span))
 
     def _apart(self, column: Expression) -> Expression:
-        """A column of a query inside this one, its variables told apart from those of the functions around."""
+        """A column of a query inside this one, with variables other than those of the functions around."""
         n_around = self._n_variables
         if not n_around or not column.facts.has_variables:
             return column

@@ -76,7 +76,7 @@ class ClassColumns:
         yield from (node for node in needed if isinstance(node, Column))
 
     def _own_name(self, column: Column) -> str:
-        """Its name; in a join behind that of its stream, which is told from others of the same stream by a number."""
+        """Its name; in a join behind that of its stream, with a number where the stream is read more than once."""
         if len(self._inputs) == 1:
             return column.name
         stream = next(entry.stream for entry, _ in self._inputs if entry.alias == column.input)

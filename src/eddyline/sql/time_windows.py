@@ -18,7 +18,7 @@ _SIGNATURES = {
 GROUP_WINDOWS = frozenset(_SIGNATURES)
 _MOST_ARGUMENTS = {"window": 4, "session_window": 2}
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_WINDOWS = 1_440  # that hold one row, where each change of each of them is told
+_MOST_WINDOWS = 1_440  # that hold one row, where each change of each of them is a result
 
 LiteralValue = Callable[[int], Any]  # the value of a constant of the text, which is pinned by this
 

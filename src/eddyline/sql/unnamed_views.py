@@ -1,7 +1,7 @@
 """Views without a name: queries in FROM and WITH that cannot become part of the query around them, such as sets.
 
 Such a query is a relation of its own, whose rows the query around it reads (docs/decisions/0031-unnamed-views.md). The relation
-is called by what the query does, so that equal ones are one relation, whoever wrote them and where. Its constants are part of it.
+is called by what the query does, so that equal ones are one relation, wherever they are written. Its constants are part of it.
 """
 
 from __future__ import annotations

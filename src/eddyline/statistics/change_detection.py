@@ -65,7 +65,7 @@ class BatchObservation:
     extra_s: float = 0.0  # expected on a sampled row, beyond what any row takes; 0: not known, no budget
     useful_s: float = 0.0  # on a row
     is_clear: bool = False  # the sampled rows leave no doubt about the order
-    sampled_rows: IntVector | None = None  # on which all filters were run; None: not told
+    sampled_rows: IntVector | None = None  # on which all filters were run; None: not known
     sampled_passed_rows: IntVector | None = None  # of those
 
 
