@@ -77,6 +77,12 @@ def test_a_threshold_is_called_by_the_column_that_shows_it_and_has_the_rules_own
     ]
 
 
+def test_the_text_of_groups_does_not_repeat_the_key(engine):
+    query = engine.query("SELECT card, count(*) AS n FROM auths GROUP BY card", name="counts")
+    engine.push("auths", [row("A", 1), row(None, 2)])
+    assert str(query.groups()).splitlines()[1:] == ["  + card=NULL: n=1", "  + card=A: n=1"]
+
+
 def test_groups_are_asked_for_by_key_in_order_and_with_a_limit(engine):
     query = engine.query(BUSY, name="busy")
     engine.push(

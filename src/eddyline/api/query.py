@@ -15,7 +15,7 @@ from eddyline.api.query_results import QueryResults
 from eddyline.batch import PartMatches
 from eddyline.catalog import AlertCounts, QueryRecord
 from eddyline.delivery import Result, Results
-from eddyline.documents import Groups, as_pandas, as_polars
+from eddyline.documents import CurrentGroups, as_pandas, as_polars
 from eddyline.engine import RoundEngine
 from eddyline.errors import EddylineError, NotBuiltError, PropertyError, SchemaError
 from eddyline.explain import (
@@ -239,7 +239,7 @@ class Query:
         order: str | None = None,
         limit: int = 100,
         having: bool = True,
-    ) -> Groups:
+    ) -> CurrentGroups:
         """The groups of a query with GROUP BY, as they are after the last round (docs/aggregates.md).
 
         where    only groups with these values of columns of SELECT or GROUP BY: {"card": "A"}

@@ -13,8 +13,8 @@ from urllib.parse import quote
 from eddyline.documents import (
     AlertCounts,
     ClauseVerdict,
+    CurrentGroups,
     Explanation,
-    Groups,
     GroupVerdict,
     GroupWhy,
     GroupWhyNot,
@@ -191,11 +191,11 @@ class RemoteQuery:
         order: str | None = None,
         limit: int = 100,
         having: bool = True,
-    ) -> Groups:
+    ) -> CurrentGroups:
         """The groups of a query with GROUP BY, as they are after the last round; `having=False`: also those HAVING leaves out."""
         asked = {"where": None if where is None else json.dumps(where), "order": order, "limit": limit}
         found = self._connection.get(f"{self._path}/groups", **asked, having=None if having else "false")
-        return Groups.of(found)
+        return CurrentGroups.of(found)
 
     def latest(self, n: int = 10) -> Results:
         """The newest results, oldest first, read or not."""

@@ -6,7 +6,7 @@ engine, so a client loads no more than this.
 
 from eddyline.documents.aggregate_explanations import AggregatesExplanation
 from eddyline.documents.alert_counts import AlertCounts
-from eddyline.documents.current_groups import Group, Groups, Threshold
+from eddyline.documents.current_groups import CurrentGroup, CurrentGroups, Threshold
 from eddyline.documents.error_documents import error_from, error_to
 from eddyline.documents.explanations import Explanation, IndexExplanation, suspended_text
 from eddyline.documents.filter_explanations import (
@@ -31,14 +31,14 @@ __all__ = [
     "AggregatesExplanation",
     "AlertCounts",
     "ClauseVerdict",
+    "CurrentGroup",
+    "CurrentGroups",
     "DeadLetter",
     "Explanation",
     "FiltersExplanation",
-    "Group",
     "GroupVerdict",
     "GroupWhy",
     "GroupWhyNot",
-    "Groups",
     "IndexExplanation",
     "InputWhyNot",
     "JoinWhy",

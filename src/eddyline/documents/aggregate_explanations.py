@@ -57,7 +57,8 @@ def structure_words(facts: Mapping[str, Any], keys: Sequence[str]) -> str:
     if facts["n_refused"]:
         counted.append(f"{plural(facts['n_refused'], 'row')} of further groups refused")
     due = "" if facts["deadline"] is None else f"; time changes it next at {facts['deadline']}"
-    return f"{by}{'; '.join(facts['words'])}: {', '.join(counted)}, {size_text(facts['nbytes'])}{due}"
+    words = "; ".join(facts["words"]) or facts["kind"]
+    return f"{by}{words}: {', '.join(counted)}, {size_text(facts['nbytes'])}{due}"
 
 
 def query_aggregate_lines(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

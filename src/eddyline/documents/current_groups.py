@@ -20,7 +20,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CurrentGroup:
     """A group, or a group in a window."""
 
     key: dict[str, Any]  # by the expressions of GROUP BY; a window as {"start": …, "end": …}
@@ -30,12 +30,12 @@ class Group:
     error: str = ""
 
 
-class Groups(list[Group]):
-    """Groups as of a round. `n_total` is how many there are that `where` lets through; for `n_results` of them HAVING is true."""
+class CurrentGroups(list[CurrentGroup]):
+    """Groups as of a round: `n_total` that `where` lets through, and for `n_results` of them HAVING is true."""
 
     def __init__(
         self,
-        groups: Iterable[Group],
+        groups: Iterable[CurrentGroup],
         *,
         query: str,
         round_number: int,
@@ -51,9 +51,11 @@ class Groups(list[Group]):
         self.thresholds = tuple(thresholds)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Groups:
+    def of(cls, document: Mapping[str, Any]) -> CurrentGroups:
         """What `as_dict` gave, also after JSON."""
-        groups = [Group(**(each | {"compared": tuple(each["compared"])})) for each in document["groups"]]
+        groups = [
+            CurrentGroup(**(each | {"compared": tuple(each["compared"])})) for each in document["groups"]
+        ]
         thresholds = [Threshold(**each) for each in document["thresholds"]]
         return cls(groups, **{name: document[name] for name in _COUNTED}, thresholds=thresholds)
 
@@ -85,8 +87,13 @@ class Groups(list[Group]):
 _COUNTED = ("query", "round_number", "n_total", "n_results")
 
 
-def _row_words(group: Group) -> str:
-    return group.error if group.row is None else _values(group.row)
+def _row_words(group: CurrentGroup) -> str:
+    """What SELECT adds to the key."""
+    if group.row is None:
+        return group.error
+    return _values(
+        {name: value for name, value in group.row.items() if (name, value) not in group.key.items()}
+    )
 
 
 def _values(values: Mapping[str, Any]) -> str:

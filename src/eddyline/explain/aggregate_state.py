@@ -79,9 +79,9 @@ def query_aggregate_facts(rounds: RoundEngine, shape: Shape) -> list[dict[str, A
         rows = aggregation.rows.lower()
         bodies = [entry.view.shape for entry in each.inputs if entry.view is not None]
         known, kept = classes.get(rows, []), sizes.get(rows, {})
-        facts = _class_facts(rounds, rows, known or [aggregation], kept, None, bodies)
-        kinds = _kinds(aggregation, kept)
-        facts["structures"] = [one for one in facts["structures"] if one["form"] in kinds]
+        facts = _class_facts(
+            rounds, rows, known or [aggregation], kept, None, bodies, only=_kinds(aggregation, kept)
+        )
         bases = rounds.catalog.views.base_streams(rows) if known else set()
         facts["n_late"] = sum(_stream_facts(rounds, base)["n_late"] for base in bases)
         facts["why_rows"] = rounds.flow.why_rows(rows)
@@ -120,8 +120,9 @@ def _class_facts(
     sizes: dict[str, AggregateSizes],
     own: Ids | None,
     bodies: Sequence[Shape] = (),
+    only: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """A class; `bodies` are what it is where no query with it runs."""
+    """A class, with structures of all kinds or these `only`; `bodies` are what it is where no query with it runs."""
     relation = rounds.catalog.views.relation(rows)
     bodies = bodies if relation is None else [feed.shape for feed in relation.feeds]
     is_read = relation is not None
@@ -129,16 +130,17 @@ def _class_facts(
     queries = np.unique(np.concatenate([NO_IDS, *by_aggregation.values()]))
     shown = queries if own is None else queries[np.isin(queries, own)]
     is_own = own is None or len(shown) > 0
-    names = _computed(bodies[0]) if bodies and is_own else {}
+    names = _computed(bodies[0]) if bodies and is_own else None
     structures = [
         _structure_facts(rounds, kind, mine, sizes.get(kind, _NOTHING), names, is_read=is_read)
         | {"n_queries": len(np.unique(np.concatenate([by_aggregation[each.name] for each in mine])))}
         for kind, mine in sorted(_by_kind(aggregations, sizes).items())
+        if only is None or kind in only
     ]
     return {
         "id": None if relation is None else _class_id(relation),
         "words": " UNION ALL ".join(map(_class_words, bodies)) if is_own else None,
-        "keys": [names[key] for key in aggregations[0].keys if key in names],
+        "keys": [names[key] for key in aggregations[0].keys if key in names] if names else [],
         "is_own": is_own,
         "n_queries": len(queries),
         "queries": [
@@ -209,19 +211,19 @@ def _structure_facts(
     kind: str,
     readers: Sequence[Aggregation],
     kept: AggregateSizes,
-    names: dict[str, str],
+    names: dict[str, str] | None,
     *,
     is_read: bool,
 ) -> dict[str, Any]:
+    """What is kept in one way; without `names` nothing is said of the texts that need it."""
     versions = [_versions(rounds, each) for each in readers] if is_read else []
     by = kind.removeprefix(f"{OVER} by").removeprefix(OVER).strip()
     words = (
         [f"PARTITION BY {by}" if by else "no PARTITION BY"] if readers[0].is_over else map(_words, readers)
     )
     return {
-        "form": kind,
         "kind": readers[0].kind,
-        "words": [_named(each, names) for each in dict.fromkeys(words)],
+        "words": [] if names is None else [_named(each, names) for each in dict.fromkeys(words)],
         "epochs": len(np.unique(np.concatenate([np.empty(0, np.int64), *versions]))),
         "groups": kept.groups,
         "slices": kept.slices,

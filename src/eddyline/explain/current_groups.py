@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.catalog import QueryRecord
-from eddyline.documents import Group, Groups, Threshold
+from eddyline.documents import CurrentGroup, CurrentGroups, Threshold
 from eddyline.engine import RoundEngine
 from eddyline.errors import NotBuiltError, PropertyError, UnknownNameError, did_you_mean
 from eddyline.explain.explanations import condition_texts
@@ -46,7 +46,7 @@ def current_groups(
     order: str | None = None,
     limit: int = 100,
     having: bool = True,
-) -> Groups:
+) -> CurrentGroups:
     """The groups of a query after the last round: the results, or with `having=False` also what HAVING leaves out.
 
     `written_out` is the query with the text of its views in place of their names: of a query over a view with aggregates the
@@ -76,7 +76,7 @@ def current_groups(
             hint = did_you_mean(name, known, noun="column")
             raise UnknownNameError(f"there is no column {name} in these groups", hint=hint)
     if entries is None:
-        return Groups(
+        return CurrentGroups(
             [], query=record.name, round_number=round_number, n_total=0, n_results=0, thresholds=thresholds
         )
     keys = {name: columns[column] for column, name in key_names.items()}
@@ -89,7 +89,7 @@ def current_groups(
     places = np.flatnonzero(chosen)
     shown = places[_order(ordered_by, keys, by_name, compared, frame, places)[:limit]]
     keys = {name: column.take(pa.array(shown)) for name, column in keys.items()}
-    return Groups(
+    return CurrentGroups(
         _groups(judged, frame.take(shown), keys, is_result[shown], compared),
         query=record.name,
         round_number=round_number,
@@ -222,7 +222,7 @@ def _groups(
     keys: Mapping[str, pa.Array],
     is_result: Mask,
     compared: list[_Compared],
-) -> list[Group]:
+) -> list[CurrentGroup]:
     projected = {each.name: _values(each.expression, frame) for each in record.shape.projection}
     values = {name: python_values(column) for name, (column, _) in projected.items()}
     key_values = {name: python_values(column) for name, column in keys.items()}
@@ -236,6 +236,8 @@ def _groups(
         error = frame.failure(int(failed[k])).message if failed[k] else ""
         row = None if error else {name: column[k] for name, column in values.items()}
         found.append(
-            Group(key, row, bool(is_result[k]) and not error, tuple(c[k] for c in compared_values), error)
+            CurrentGroup(
+                key, row, bool(is_result[k]) and not error, tuple(c[k] for c in compared_values), error
+            )
         )
     return found

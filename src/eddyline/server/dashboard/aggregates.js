@@ -84,7 +84,7 @@ function classCard(c) {
   return card(`Class ${c.id}`, { tools: h("span", { class: "soft small" }, bytes(c.nbytes)) },
     h("p", { class: "class-words" }, classWords(c)),
     facts([["grouped by", c.keys.length ? c.keys.map((key, k) => [k ? ", " : "", line(key)]) : null], ["shared by", shared]]),
-    table(structureColumns, c.structures, { label: `What is kept of class ${c.id}`, key: (s) => s.form }));
+    table(structureColumns, c.structures, { label: `What is kept of class ${c.id}`, key: (s) => `${s.kind} ${s.words}` }));
 }
 
 const count = (n) => (n === null ? "–" : h("span", { title: whole(n) }, short(n)));
