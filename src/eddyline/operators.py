@@ -49,6 +49,8 @@ class ArrivedRows:
     # before the first and with the last
     span: tuple[int, int, int, int] | None = None
     is_delete: Mask | None = None  # rows of a keyed stream: which of them delete; None: none
+    # rows of a view without a name: by row, the smallest version of its components; None: that of the round
+    version: Numbers | None = None
 
     def n_counted(self, arrival: Numbers, n_before: int) -> Numbers:
         """How many rows of the stream have counted up to these arrival numbers of the round."""

@@ -25,9 +25,12 @@ from tests.aggregates.random_texts import (
     GAPS,
     HAVINGS,
     JOINS,
+    JOINS_OF_STREAMS,
     JOINS_OF_TABLES,
     KEYS,
     LAGS,
+    NESTED,
+    NESTED_OVER_TABLES,
     OVERS,
     PARTITIONS,
     TEMPORALS,
@@ -59,6 +62,7 @@ class Maker:
     is_timed: bool  # queries with now() and keep, over one stream
     has_table: bool
     has_stream: bool
+    has_second: bool = False  # another stream, with the columns of the first
     n_queries: int = 0
     live: dict[str, Query] = field(default_factory=dict)
 
@@ -90,6 +94,9 @@ class Maker:
             found.append((2, lambda: self._grouped("t"), {"running", "tables"}))
             found.append((1, lambda: self._windowed("t"), {"windows", "tables"}))
             found.append((3, self._join, set()))
+            found.append((1, lambda: self._nested(NESTED_OVER_TABLES), {"nested", "running", "tables"}))
+        if self.has_second:
+            found.append((6, self._join_of_streams, set()))
         if self.has_stream:
             found += [
                 (3 * self.is_timed, self._kept, {"keep", "running"}),
@@ -100,6 +107,7 @@ class Maker:
                 (1, lambda: self._sessions(is_final=True), {"sessions", "final"}),
                 (2, self._over, {"over"}),
                 (3, self._view, set()),
+                (3, lambda: self._nested(NESTED), {"nested", "running"}),
             ]
         return [form for n, form, needs in found if needs <= set(self.features) for _ in range(n)]
 
@@ -229,6 +237,13 @@ class Maker:
             self.one([t for t in self._allowed(texts) if "joins" in self.features or not t.needs])
         )
 
+    def _join_of_streams(self) -> Query:
+        texts = self._allowed(JOINS_OF_STREAMS)
+        return self._query_of(self.one([t for t in texts if "joins" in self.features or not t.needs]))
+
+    def _nested(self, texts: Sequence[Text]) -> Query:
+        return self._query_of(self.one(self._allowed(texts)))
+
     def _view(self) -> Query:
         """A view, or if it is there a query that reads it."""
         can_read = "views" in self.features
@@ -281,16 +296,16 @@ def script(
     """A script that needs no more than these features: streams, queries and steps."""
     rng = random.Random(seed)
     is_timed = bool({"temporal", "absence", "keep"} & set(features)) and rng.random() < 0.4
-    kinds = rng.choice(["s", "s", "t"] if is_timed else ["s", "s", "s", "t", "st", "st"])
-    maker = Maker(rng, features, can_fail, has_late, is_timed, "t" in kinds, "s" in kinds)
+    kinds = rng.choice(["s", "s", "t"] if is_timed else ["s", "s", "s", "t", "st", "st", "sr"])
+    maker = Maker(rng, features, can_fail, has_late, is_timed, "t" in kinds, "s" in kinds, "r" in kinds)
     lateness = rng.choice(("0 seconds", "1 minute", "3 minutes")) if has_late else "10 minutes"
-    streams = [f"CREATE TABLE s ({COLUMNS}) TBLPROPERTIES (time='ts', lateness='{lateness}')"]
+    s, r = (f"CREATE TABLE {n} ({COLUMNS}) TBLPROPERTIES (time='ts', lateness='{lateness}')" for n in "sr")
     queries = []
     for _ in range(rng.randint(1, 4)):
         queries.append(maker.query())
         maker.live[queries[-1]["name"]] = queries[-1]
     steps = _steps(maker, rng.randint(3, max_rounds))
-    streams = streams * maker.has_stream + [TABLE] * maker.has_table
+    streams = [s] * maker.has_stream + [r] * maker.has_second + [TABLE] * maker.has_table
     return {"name": f"random {seed}", "streams": streams, "queries": queries, "steps": steps}
 
 
@@ -304,18 +319,19 @@ def _steps(maker: Maker, n_rounds: int) -> list[dict[str, Any]]:
         passed = datetime.timedelta(seconds=maker.one((0, 30, 60, 60, 120, 240)))
         now, event_time = now + passed, event_time + passed
         has_new = _churn(maker, steps)
-        if maker.chance(25) or (has_new and maker.has_stream and maker.has_table):
+        if maker.chance(25) or (has_new and ((maker.has_stream and maker.has_table) or maker.has_second)):
             steps.append({"tick": written_instant(now)})
             continue
         pushed: dict[str, list[Any]] = {}
-        for name in [n for n, is_there in (("s", maker.has_stream), ("t", maker.has_table)) if is_there]:
+        there = (("s", maker.has_stream), ("r", maker.has_second), ("t", maker.has_table))
+        for name in [n for n, is_there in there if is_there]:
             rows = []
             for _ in range(maker.one((0, 1, 2, 3, 4, 6, 10))):
                 arrival += maker.one((1, 1, 1, 2, 7))
                 row = maker.row(event_time, arrival)
                 rows.append(
                     row
-                    if name == "s"
+                    if name != "t"
                     else [row[0], maker.one((1, 2, 3, 4, 5)), *row[1:], maker.one((False, None, True))]
                 )
             pushed[name] = rows

@@ -207,8 +207,84 @@ JOINS = (
         "windows",
     ),
     _text("SELECT s.v, count(*) OVER (PARTITION BY t.k ORDER BY s.ts) AS n FROM s JOIN t ON s.v = t.id", "over"),
+    _text("SELECT s.k, count(*) AS n, first(t.id) AS f, last(t.id) AS l FROM s JOIN t ON s.v = t.v GROUP BY s.k", "running"),
+    _text(
+        "SELECT s.v, t.id, count(*) OVER (PARTITION BY s.k ORDER BY s.ts) AS n, "
+        "lag(t.id) OVER (PARTITION BY s.k ORDER BY s.ts) AS p FROM s JOIN t ON s.v = t.v",
+        "over",
+    ),
+    _text("SELECT s.k, count(*) AS n, count(t.id) AS m, last(t.x) AS l FROM s LEFT JOIN t ON s.v = t.id GROUP BY s.k", "running"),
+    _text(
+        "SELECT window.start AS w, count(*) AS n, count(t.id) AS m FROM s LEFT JOIN t ON s.v = t.id "
+        "GROUP BY window(s.ts, '4 minutes')",
+        "windows", "final", properties=FINAL,
+    ),
+    _text(
+        "SELECT t.k AS name, count(*) AS n FROM s JOIN t ON s.v = t.id GROUP BY t.k, session_window(s.ts, '3 minutes')",
+        "sessions",
+    ),
+    _text(
+        "SELECT t.k AS name, count(*) AS n, max(s.ts) AS hi FROM s JOIN t ON s.v = t.id "
+        "WHERE s.ts > now() - INTERVAL {n} MINUTES GROUP BY t.k",
+        "temporal", "running",
+    ),
+)  # fmt: skip
+JOINS_OF_STREAMS = (
+    _text("SELECT s.k, r.v FROM s JOIN r ON s.k = r.k AND s.ts BETWEEN r.ts AND r.ts + INTERVAL {n} MINUTES"),
+    _text(
+        "SELECT s.k, count(*) AS n, first(r.v) AS f, last(r.v) AS l FROM s JOIN r ON s.k = r.k "
+        "AND s.ts BETWEEN r.ts AND r.ts + INTERVAL {n} MINUTES GROUP BY s.k",
+        "running",
+    ),
+    _text(
+        "SELECT count(*) AS n, sum(r.v) AS total, max_by(s.x, r.v) AS best FROM s JOIN r ON s.v = r.v "
+        "AND r.ts BETWEEN s.ts - INTERVAL {n} MINUTES AND s.ts + INTERVAL 1 MINUTE HAVING count(*) > 1",
+        "running",
+    ),
+    _text(
+        "SELECT s.k, count(*) AS n, max(r.ts) AS hi FROM s JOIN r ON s.k = r.k "
+        "AND s.ts BETWEEN r.ts AND r.ts + INTERVAL 3 MINUTES WHERE s.ts > now() - INTERVAL {n} MINUTES GROUP BY s.k",
+        "temporal", "running",
+    ),
 )  # fmt: skip
 JOINS_OF_TABLES = (
     _text("SELECT a.k, b.x FROM t a JOIN t b ON a.id = b.v WHERE b.b"),
     _text("SELECT a.k, count(*) AS n, sum(b.v) AS total FROM t a JOIN t b ON a.id = b.v GROUP BY a.k", "running", "tables"),
+    _text("SELECT a.k, count(*) AS n, count(b.id) AS m FROM t a LEFT JOIN t b ON a.id = b.v GROUP BY a.k", "running", "tables"),
+)  # fmt: skip
+_MINUTES = "(SELECT k, window AS w, count(*) AS n FROM s GROUP BY k, window(ts, '1 minute'))"
+NESTED = (
+    _text("SELECT n, count(*) AS c FROM (SELECT k, count(*) AS n FROM s GROUP BY k) GROUP BY n", "running"),
+    _text(
+        "SELECT max(n) AS hi, sum(total) AS total FROM (SELECT k, v, count(*) AS n, sum(v) AS total FROM s GROUP BY k, v) "
+        "HAVING count(*) > {n}",
+        "running",
+    ),
+    _text(
+        "SELECT m, count(*) AS c FROM (SELECT n, count(*) AS m FROM (SELECT k, count(*) AS n FROM s WHERE v > 0 GROUP BY k) "
+        "GROUP BY n HAVING n >= {n}) GROUP BY m",
+        "running",
+    ),
+    _text(
+        f"SELECT k, n, lag(n) OVER (PARTITION BY k ORDER BY w) AS p FROM {_MINUTES} QUALIFY n >= {{n}}",
+        "over", "windows", "final", properties=FINAL,
+    ),
+    _text(
+        f"SELECT window.start AS s, sum(n) AS c FROM {_MINUTES} GROUP BY window(w, '4 minutes')",
+        "windows", "final", properties=FINAL,
+    ),
+    _text(f"SELECT k, max(n) AS hi FROM {_MINUTES} GROUP BY k", "running", "windows", "final", properties=FINAL),
+    _text(
+        "SELECT k, max(n) AS hi FROM (SELECT k, ts, count(*) OVER (PARTITION BY k ORDER BY ts) AS n FROM s) "
+        "WHERE n >= 2 GROUP BY k",
+        "over", "running",
+    ),
+    _text(
+        "SELECT n, count(*) AS c FROM (SELECT k, count(*) AS n FROM s WHERE ts > now() - INTERVAL {n} MINUTES GROUP BY k) "
+        "GROUP BY n",
+        "temporal", "running",
+    ),
+)  # fmt: skip
+NESTED_OVER_TABLES = (
+    _text("SELECT n, count(*) AS c FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n", "running", "tables"),
 )  # fmt: skip

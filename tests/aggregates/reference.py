@@ -140,7 +140,8 @@ class Reference:
         """The streams that a relation is made of."""
         if name in self.streams:
             return {name}
-        return set().union(*(self._base(source) for source in self.queries[name].text.sources.values()))
+        parts = self.queries[name].text.parts()
+        return set().union(*(self._base(source) for part in parts for source in part.sources.values()))
 
     def _group(self, names: Iterable[str]) -> set[str]:
         """These streams, and all that queries read together with them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.aggregates.reference_groups import ERROR, final_rows, groups, over_rows
@@ -24,28 +24,36 @@ class State:
     answer: Answer = field(default_factory=dict)
     errors: frozenset[Any] = frozenset()  # groups that are in error
     hidden: frozenset[Any] = frozenset()  # entries of windows that were closed in the first round
+    nested: dict[str, State] = field(default_factory=dict)  # of subqueries, by alias
 
 
 class Query:
     """A standing query, from its text. `evaluated` changes nothing; the caller sets the state."""
 
-    def __init__(self, name: str, text: QueryText) -> None:
+    def __init__(self, name: str, text: QueryText, state: State | None = None) -> None:
         self.name = name
         self.text = text
-        self.state: State | None = None
+        self.state = state
 
     def evaluated(self, outputs: Mapping[str, Output], round_: Round, told: Told) -> State:
         """The state after a round, and into `told` what it tells."""
+        known = {} if self.state is None else self.state.nested
+        nested = {
+            alias: Query(self.name, text, known.get(alias)).evaluated(outputs, round_, told)
+            for alias, text in self.text.nested.items()
+        }
+        told.changes.pop(self.name, None)  # what subqueries tell is not a result
         sources = {alias: outputs[name] for alias, name in self.text.sources.items()}
-        source = joined(sources) if len(sources) > 1 else next(iter(sources.values()))
+        sources |= {alias: state.output for alias, state in nested.items()}
+        source = joined(sources, self.text.outer) if len(sources) > 1 else next(iter(sources.values()))
         old = self.state or State(round_.number, Output({}))
         view = View(self.text, source, round_, old.first)
-        new = self._new_state(view, old)
+        new = replace(self._new_state(view, old), nested=nested)
         changes = list(_changes(old, new, round_.number))
         if changes:
             told.changes[self.name] = changes
         if view.letters:
-            told.dead[self.name] = view.letters
+            told.dead.setdefault(self.name, []).extend(view.letters)
         return new
 
     def _new_state(self, view: View, old: State) -> State:

@@ -88,18 +88,28 @@ def _named_type(kind: exp.DataType) -> Type:
 
 
 class QueryText:
-    """The parts of a SELECT, with its properties."""
+    """The parts of a SELECT, with its properties. Windows of subqueries are final if any are to be."""
 
-    def __init__(self, text: str, properties: Mapping[str, str]) -> None:
-        self.tree = _select(text)
-        self.is_final = properties.get("emit") == "final"
+    def __init__(self, text: str | exp.Select, properties: Mapping[str, str]) -> None:
+        self.tree = text if isinstance(text, exp.Select) else _select(text)
         self.keep = duration(properties["keep"]) if "keep" in properties else None
         joins = self.tree.args.get("joins") or []
         tables = [self.tree.args["from_"].this, *(join.this for join in joins)]
-        self.sources = {table.alias_or_name.lower(): table.name.lower() for table in tables}
+        self.nested = {
+            table.alias_or_name.lower(): QueryText(table.this, properties)
+            for table in tables
+            if isinstance(table, exp.Subquery)
+        }
+        names = (table for table in tables if not isinstance(table, exp.Subquery))
+        self.sources = {table.alias_or_name.lower(): table.name.lower() for table in names}
+        # by alias: ON of LEFT JOIN
+        self.outer = {
+            join.this.alias_or_name.lower(): join.args["on"] for join in joins if join.side == "LEFT"
+        }
         group = self.tree.args.get("group")
         keys = list(group.expressions) if group else []
         self.window = next((found for key in keys if (found := time_group(key))), None)
+        self.is_final = properties.get("emit") == "final" and self.window is not None
         self.keys = [key for key in keys if time_group(key) is None]
         self.where = exp.and_(*self._conditions(joins)) if self._conditions(joins) else None
         self.having, self.qualify = self._clause("having"), self._clause("qualify")
@@ -108,6 +118,12 @@ class QueryText:
         is_over = any(isinstance(call, exp.Window) for call in self.calls)
         self.is_grouped = bool(group or self.having or (self.calls and not is_over))
 
+    def parts(self) -> Iterator[QueryText]:
+        """The query and those in it."""
+        yield self
+        for each in self.nested.values():
+            yield from each.parts()
+
     def _clause(self, name: str) -> exp.Expr | None:
         found = self.tree.args.get(name)
         return found.this if found else None
@@ -115,9 +131,9 @@ class QueryText:
     def _conditions(self, joins: Sequence[exp.Join]) -> list[exp.Expr]:
         """ON of inner joins, and WHERE."""
         for join in joins:
-            if join.side or join.kind not in ("", "INNER") or "on" not in join.args:
+            if join.side not in ("", "LEFT") or join.kind not in ("", "INNER") or "on" not in join.args:
                 raise NotImplementedError(join.sql())
-        found = [*(join.args["on"] for join in joins), self._clause("where")]
+        found = [*(join.args["on"] for join in joins if not join.side), self._clause("where")]
         return [condition for condition in found if condition is not None]
 
 

@@ -102,7 +102,7 @@ class View:
     def visible(self) -> list[Row]:
         if self.source.entries is not None:
             return list(self.source.entries.values())
-        return [row for row in self.source.rows if row.number >= self.first]
+        return [row for row in self.source.rows if row.first_number >= self.first]
 
     def taking_part(self, needed: Sequence[exp.Expr]) -> list[Row]:
         """Rows for which WHERE is true, and on which nothing that is needed fails, in order of (ts, g)."""
@@ -113,7 +113,7 @@ class View:
                 found.append(row)
             is_new = row.number == self.round.number or self.first == self.round.number
             if result == ERRS and is_new:
-                self.letters.append({"arrival": row.g[-1]})
+                self.letters.append({"arrival": row.g[0]})
         return sorted(found, key=lambda row: (order(row.ts), row.g))
 
     def _part(self, row: Row, needed: Sequence[exp.Expr]) -> int:
@@ -154,7 +154,7 @@ class View:
             except ComputationError:
                 result = ERRS
         if result == ERRS:
-            self.letters.append({"arrival": row.g[-1]})
+            self.letters.append({"arrival": row.g[0]})
 
     def selected_rows(self) -> Iterator[Row]:
         for row in self.visible():

@@ -16,12 +16,9 @@ from tests.aggregates.reference_sql import QueryText, has_now, read_stream
 from tests.aggregates.written_values import differences, python_row, written, written_instant, written_row
 
 ALL_FEATURES = frozenset(
-    ("running", "windows", "final", "sessions", "over", "temporal", "absence", "tables", "views", "joins", "keep")
+    ("running", "windows", "final", "sessions", "over", "temporal", "absence", "tables", "views", "joins", "keep", "nested")
 )  # fmt: skip
-# of ALL_FEATURES, those that the engine has
-FEATURES = frozenset(
-    ("running", "windows", "final", "sessions", "keep", "views", "over", "tables", "temporal", "absence")
-)
+FEATURES = ALL_FEATURES  # that the engine has
 REFUSES = True  # whether it refuses what has no meaning, whatever is built
 
 
@@ -46,15 +43,18 @@ def features(case: Case) -> set[str]:
     streams = {stream.name: stream for stream in map(read_stream, case["streams"])}
     texts = {q["name"]: QueryText(q["sql"], q.get("properties") or {}) for q in all_queries(case)}
     found = set()
-    for text in texts.values():
+    for text in (part for whole in texts.values() for part in whole.parts()):
         sources = list(text.sources.values())
         views = [texts[name] for name in sources if name not in streams]
         has = {
-            "tables": text.is_grouped and all(name in streams and streams[name].key for name in sources),
+            "tables": text.is_grouped
+            and not text.nested
+            and all(name in streams and streams[name].key for name in sources),
             "views": bool(views) and bool(text.calls or any(view.calls for view in views)),
             "joins": bool(text.calls) and len(sources) > 1,
             "final": text.is_final,
             "keep": text.keep is not None,
+            "nested": bool(text.nested),
             "sessions": text.window is not None and text.window.is_session,
             "windows": text.window is not None and not text.window.is_session,
             "over": bool(text.calls) and not text.is_grouped,
@@ -77,7 +77,8 @@ class ScriptRun:
         self._case = case
         self._now_us = 0
         self.engine = make_engine(clock=lambda: self._now_us)
-        self._columns = {stream.name: stream.columns for stream in map(read_stream, case["streams"])}
+        self._streams = {stream.name: stream for stream in map(read_stream, case["streams"])}
+        self._pushed: dict[str, list[tuple[int, dict[str, Any]]]] = {name: [] for name in self._streams}
         self.texts: dict[str, QueryText] = {}
         self._last_round = 0
         self._queries: dict[str, eddyline.Query] = {}
@@ -118,9 +119,10 @@ class ScriptRun:
         self._queries[query["name"]] = self.engine.query(query["sql"], name=query["name"], **properties)
 
     def _rows(self, stream: str, rows: list[list[Any]]) -> list[dict[str, Any]]:
-        columns = self._columns[stream]
-        names = ("_arrival", *columns)
-        return [dict(zip(names, (row[0], *python_row(row[1:], columns)), strict=True)) for row in rows]
+        columns = self._streams[stream].columns
+        values = [dict(zip(columns, python_row(row[1:], columns), strict=True)) for row in rows]
+        self._pushed[stream] += [(row[0], each) for row, each in zip(rows, values, strict=True)]
+        return [{"_arrival": row[0], **each} for row, each in zip(rows, values, strict=True)]
 
     def _told(self) -> Iterator[tuple[str, list[Any]]]:
         for name, query in self._queries.items():
@@ -144,8 +146,15 @@ class ScriptRun:
         window = key.pop("window", None)
         text = self.texts[letter.query]
         if not text.is_grouped or len(key) != len(text.keys):
-            return {"arrival": letter.arrival}
+            return {"arrival": self._arrival(letter)}
         return {"group": list(key.values())} | ({"window": list(window.values())} if window else {})
+
+    def _arrival(self, letter: Any) -> int:
+        """The number of a row; one of a table has another there, and is known by its values."""
+        stream = self._streams.get(letter.stream)
+        if stream is None or not stream.key:
+            return letter.arrival
+        return max(at for at, row in self._pushed[letter.stream] if row.items() >= letter.row.items())
 
 
 def _micros(time: str) -> int:

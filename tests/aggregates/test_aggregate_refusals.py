@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from eddyline.errors import EddylineError, NotBuiltError
-from eddyline.sql import properties, refuse_unbuilt, unbuilt
+from eddyline.errors import EddylineError
+from eddyline.sql import properties
 from tests.aggregates.aggregate_streams import STREAMS, VECTORS, declared, shape_of, with_view
 
 FRAME = "OVER (PARTITION BY card ORDER BY ts)"
@@ -188,35 +188,6 @@ def test_nothing_but_a_selection_stands_on_windows_that_change() -> None:
     with pytest.raises(EddylineError) as joined:
         shape_of("SELECT m.n FROM minutes m JOIN cards c ON m.card = c.card", streams)
     assert joined.value.problem == "minutes has windows that change until they close; it cannot be joined"
-
-
-@pytest.mark.parametrize("form", sorted(unbuilt.FORM_TEXTS))
-def test_a_form_that_is_not_built_is_refused_by_name(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, stated = FORMS[form]
-    shape = shape_of(text, **stated)
-    assert form in tuple(unbuilt.aggregate_forms(shape))
-    monkeypatch.setattr(unbuilt, "BUILT_FORMS", set(unbuilt.FORM_TEXTS))
-    refuse_unbuilt(shape=shape, properties=properties(stated), text=text)
-    monkeypatch.setattr(unbuilt, "BUILT_FORMS", set(unbuilt.FORM_TEXTS) - {form})
-    with pytest.raises(NotBuiltError) as refused:
-        refuse_unbuilt(shape=shape, properties=properties(stated), text=text)
-    assert refused.value.problem == f"{unbuilt.FORM_TEXTS[form]} are not built in this version"
-    assert refused.value.span is not None
-
-
-FORMS: dict[str, tuple[str, dict[str, str]]] = {
-    "running": ("SELECT count(*) AS n FROM auths", {}),
-    "windows": ("SELECT count(*) AS n FROM auths GROUP BY window(ts, '1 minute')", {}),
-    "final": ("SELECT count(*) AS n FROM auths GROUP BY window(ts, '1 minute')", {"emit": "final"}),
-    "sessions": ("SELECT count(*) AS n FROM auths GROUP BY session_window(ts, '1 minute')", {}),
-    "temporal filters": ("SELECT count(*) AS n FROM auths WHERE ts > now() - INTERVAL 1 HOUR", {}),
-    "absence": ("SELECT card FROM auths GROUP BY card HAVING max(ts) < now() - INTERVAL 1 HOUR", {}),
-    "over": (f"SELECT count(*) {FRAME} AS n FROM auths", {}),
-    "keep": ("SELECT card FROM auths GROUP BY card", {"keep": "1 day"}),
-    "tables": ("SELECT shelf FROM stock GROUP BY shelf", {}),
-    "joins": ("SELECT c.country FROM auths a JOIN cards c ON a.card = c.card GROUP BY c.country", {}),
-    "nested": ("SELECT count(*) AS n FROM (SELECT card FROM auths GROUP BY card)", {}),
-}
 
 
 def test_every_refused_vector_is_refused() -> None:

@@ -207,6 +207,45 @@ OPERATORS = {
     ),
     "view over a join with a view": Operator("SELECT n, m FROM vqvp WHERE m % 3 > 0", is_of_tables=True),
     "join over a join with a view": Operator("SELECT v.n, v.m, q.id FROM vqvp v JOIN q ON v.k = q.k", is_of_tables=True),
+    "groups of a window join": Operator(
+        f"SELECT a.k, count(*) AS n, sum(b.y) AS total, first(a.x) AS oldest FROM a JOIN b ON a.k = b.k AND a.ts {NEAR('b')} "
+        "GROUP BY a.k"
+    ),
+    "groups of a table join": Operator("SELECT q.k, count(*) AS n, max(q.n) AS hi FROM a JOIN q ON a.k = q.k GROUP BY q.k"),
+    "groups of a left join of a table": Operator(
+        "SELECT a.k, count(*) AS n, count(q.id) AS m, last(a.x) AS newest FROM a LEFT JOIN q ON a.k = q.id GROUP BY a.k"
+    ),
+    "windows of a table join": Operator(
+        "SELECT window.start AS s, count(*) AS n, sum(q.n) AS total FROM a JOIN q ON a.k = q.k GROUP BY window(a.ts, '4 seconds')"
+    ),
+    "sessions of a table join": Operator(
+        "SELECT q.id, session_window.start AS s, count(*) AS n FROM a JOIN q ON a.k = q.k "
+        "GROUP BY q.id, session_window(a.ts, '1 second')"
+    ),
+    "frames of a table join": Operator(
+        "SELECT a.x, q.id, count(*) OVER (PARTITION BY q.id ORDER BY a.ts) AS n FROM a JOIN q ON a.k = q.k"
+    ),
+    "groups of groups": Operator(
+        "SELECT n, count(*) AS c FROM (SELECT k, count(*) AS n FROM a WHERE x % 3 > 0 GROUP BY k) GROUP BY n"
+    ),
+    "groups of groups of a table": Operator(
+        "SELECT n, count(*) AS c FROM (SELECT k, count(*) AS n FROM q GROUP BY k) GROUP BY n", is_of_tables=True
+    ),
+    "groups of frames": Operator(
+        "SELECT k, max(n) AS hi FROM (SELECT k, count(*) OVER (PARTITION BY k ORDER BY ts) AS n FROM a) GROUP BY k"
+    ),
+    "groups of a join of tables": Operator(
+        "SELECT q.k, count(*) AS n, sum(p.m) AS total FROM q JOIN p ON q.k = p.k GROUP BY q.k", is_of_tables=True
+    ),
+    "groups of a left join of tables": Operator(
+        "SELECT q.k, count(*) AS n, count(p.id) AS m FROM q LEFT JOIN p ON q.k = p.k GROUP BY q.k", is_of_tables=True
+    ),
+    "groups of a semi join of tables": Operator(
+        "SELECT k, sum(n) AS total FROM q WHERE k IN (SELECT k FROM p) GROUP BY k", is_of_tables=True
+    ),
+    "groups of a join of a table with a view": Operator(
+        "SELECT v.k, count(*) AS n FROM vq v JOIN p ON v.k = p.k GROUP BY v.k", is_of_tables=True
+    ),
     "join of a stream with a view over a table": Operator("SELECT a.x, v.n FROM a JOIN vq v ON a.k = v.k", cut_matters=BEFORE),
     "join of a stream with a view over distinct": Operator("SELECT a.x, d.odd FROM a JOIN dq d ON a.k = d.k", cut_matters=BEFORE),
     "join of a stream with a union of tables": Operator("SELECT a.x, v.n FROM a JOIN qorp v ON a.k = v.k", cut_matters=BEFORE),

@@ -118,6 +118,23 @@ AGGREGATES = {
     "above": "SELECT sym, n FROM groups WHERE n > 5",
 }
 
+# aggregates over joins, of which workers would take on some if nothing were aggregated; rows of one input meet many of another
+JOINED_AGGREGATES = {
+    "groups": "SELECT sym, count(*) AS n, sum(size) AS total, last(price) AS newest FROM trades GROUP BY sym",
+    "of a window": "SELECT t.sym, count(*) AS n, sum(n.score) AS total, first(t.size) AS oldest FROM trades t JOIN news n "
+    "ON t.sym = n.sym AND t.ts BETWEEN n.ts AND n.ts + INTERVAL 2 MINUTES GROUP BY t.sym",
+    "of counts": "SELECT n.score, count(*) AS n, last(t.size) AS newest FROM recent(trades, 6) t JOIN recent(news, 6) n "
+    "ON t.sym = n.sym GROUP BY n.score",
+    "of a table": "SELECT q.bid, count(*) AS n, max(t.ts) AS seen FROM trades t JOIN quotes q ON t.sym = q.sym GROUP BY q.bid",
+    "in windows": "SELECT window.start AS s, count(*) AS n, count(q.bid) AS m FROM trades t "
+    "LEFT JOIN quotes q ON t.sym = q.sym GROUP BY window(t.ts, '2 minutes')",
+    "over rows": "SELECT t.size, q.bid, count(*) OVER (PARTITION BY q.sym ORDER BY t.ts) AS n FROM trades t "
+    "JOIN quotes q ON t.sym = q.sym QUALIFY n > 2",
+    "counted": "SELECT sym, count(*) AS n FROM trades WHERE size > 0 GROUP BY sym",
+    "of a view": "SELECT sym, n FROM counted WHERE n % 3 > 0",
+    "of tables": "SELECT q.bid % 3 AS level, count(*) AS n FROM quotes q JOIN quotes o ON q.bid > o.bid GROUP BY q.bid % 3",
+}
+
 
 @eddyline.udf(returns="INT")
 def even(value: int) -> int:
@@ -395,6 +412,29 @@ def test_results_of_joins_with_views_over_tables_have_the_same_numbers_in_every_
 ):
     found, _ = lived_numbers(tmp_path, place, TABLE_VIEWS, restarts=restarts, routing="random", seed=seed)
     expected, _ = plain_view_numbers
+    assert all(len(each) > 20 for each in expected.values()), {
+        name: len(each) for name, each in expected.items()
+    }
+    assert found == expected
+
+
+@pytest.fixture(scope="module")
+def plain_aggregate_numbers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    return lived_numbers(folder, PLACES[0], JOINED_AGGREGATES, restarts=False, routing="fixed")
+
+
+@pytest.mark.parametrize(
+    ("place", "seed", "restarts"),
+    [("in process", 1, True), ("in tasks", 2, True), ("workers join", 3, False), ("workers join", 4, True)],
+)
+def test_results_of_aggregates_over_joins_have_the_same_numbers_in_every_place(
+    tmp_path, plain_aggregate_numbers, place, seed, restarts
+):
+    found, _ = lived_numbers(
+        tmp_path, place, JOINED_AGGREGATES, restarts=restarts, routing="random", seed=seed
+    )
+    expected, _ = plain_aggregate_numbers
     assert all(len(each) > 20 for each in expected.values()), {
         name: len(each) for name, each in expected.items()
     }

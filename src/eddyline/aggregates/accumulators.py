@@ -140,7 +140,8 @@ def integers(column: pa.Array) -> Ints:
 
 
 def doubles(column: pa.Array) -> Doubles:
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    """The doubles that are nearest to values."""
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def exact_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:

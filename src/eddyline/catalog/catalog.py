@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.catalog import codec
+from eddyline.catalog.aged_shapes import aged, has_age, without_age
 from eddyline.catalog.alert_queries import AlertQueries
 from eddyline.catalog.database import Database
 from eddyline.catalog.loading import QueryLoader
@@ -72,6 +74,10 @@ class Catalog:
         self.version = 0
         self._streams: dict[str, Stream] = {}
         self._interned: dict[Shape, Shape] = {}
+        self._aged: tuple[int, dict[str, Shape]] = (
+            0,
+            {},
+        )  # shapes of the last version that brought any, by what they mean
         for part in (self.names, self.queries, self.plans, self.views):
             part.clear()
 
@@ -84,7 +90,7 @@ class Catalog:
             self._streams[stream.name.lower()] = stream
             self.plans.add_stream(stream.name.lower())
         QueryLoader(self.queries, self.names, self.plans, self.alerts).load(database.queries, version)
-        self.views.follow(version)
+        self.views.follow(version, is_loaded=True)
 
     @contextmanager
     def change(self, what: str = "") -> Iterator[int]:
@@ -187,6 +193,7 @@ class Catalog:
         now_us: int,
     ) -> int:
         with self.change(f"add query {name or ''}".rstrip()) as version:
+            shape = self.aged(shape, version)
             query_id = self.queries.take_ids(1)
             registration = Registration(query_id, 1, text, shape, properties, name, version, now_us)
             self.queries.singles[query_id] = registration
@@ -212,6 +219,7 @@ class Catalog:
     ) -> Registration:
         """A template and a table of constants: n queries in one version, never looked at one by one."""
         with self.change(f"add {n} queries from a template") as version:
+            shape = self.aged(shape, version)
             first = self.queries.take_ids(n)
             registration = Registration(first, n, text, shape, properties, names, version, now_us)
             self.queries.templates.append(registration)
@@ -259,6 +267,7 @@ class Catalog:
         elif is_paused is None:
             is_paused = self.queries.state(query_id) is QueryState.PAUSED
         with self.change(f"replace query {old.name(query_id)}") as version:
+            shape = self.aged(shape, version)
             self.end_alert(query_id, version, "replaced")
             if self.queries.parked.pop(query_id, None) is None:
                 self.plans.family(old.shape).remove([query_id])
@@ -287,6 +296,11 @@ class Catalog:
         ) as version:
             if is_paused:
                 self.stop(registration.shape, [query_id], QueryState.PAUSED, version, now_us)
+                return
+            if has_age(registration.shape):
+                values = [scalar.as_py() for scalar in self.queries.parked[query_id]]
+                shape, stated = registration.shape, registration.properties
+                self.replace(query_id, registration.text, shape, values, stated, now_us, is_paused=False)
                 return
             constants = self.queries.parked.pop(query_id)
             self.plans.family(registration.shape).add(query_id, [scalar.as_py() for scalar in constants])
@@ -339,6 +353,16 @@ class Catalog:
                     self.plans.note_unplanned(shape, members, version)
             self.queries.n_queries -= len(ids)
         return len(ids)
+
+    def aged(self, shape: Shape, version: int) -> Shape:
+        """The shape as queries that come in this version have it; the same object for all of them."""
+        if not has_age(shape):
+            return shape
+        if version != self._aged[0]:
+            self._aged = version, {}
+        plain = without_age(shape)
+        known = self._aged[1].setdefault(codec.shape_meaning(plain), aged(plain, version))
+        return self.interned_shape(known)
 
     def interned_shape(self, shape: Shape) -> Shape:
         """The shape that queries like this one have already, perhaps since before a restart; else the shape itself."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.catalog.aged_shapes import without_age
 from eddyline.catalog.catalog import Catalog
 from eddyline.catalog.queries import Registration
 from eddyline.model import Properties, QueryState, Shape
@@ -25,7 +26,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 def is_same_shape(a: Shape, b: Shape) -> bool:
-    """Whether two shapes mean the same, though one was bound now and the other read from the disk."""
+    """Whether two shapes mean the same, though one was bound now and the other read from the disk, or for another version."""
+    a, b = without_age(a), without_age(b)
     return a is b or (
         a.inputs == b.inputs
         and a.condition == b.condition
@@ -131,6 +133,7 @@ def replace_many(
     ids = ids[order]
     slots = [column.take(pa.array(order)) for column in slots]
     with catalog.change(f"replace {len(ids)} queries") as version:
+        shape = catalog.aged(shape, version)
         paused: list[int] = []
         leaving: dict[Shape, list[int]] = {}
         for query_id in map(int, ids):

@@ -140,8 +140,10 @@ def _time_bounds(shape: Shape, place: int) -> tuple[tuple[str, int], ...] | None
     if shape.join is None:
         return ((name, 0),)
     signature, reach = shape.join.signature, shape.join.reach_us[place]
-    if signature.inputs[place].role.is_table or signature.outer:
+    if signature.inputs[place].role.is_table:
         return None
+    if signature.outer and not (place == 0 and signature.inputs[1].role.is_table):
+        return None  # a row without a partner comes later than its time
     found = [(name, 0)]
     for at, entry in enumerate(signature.inputs):
         if at != place and not entry.role.is_table:

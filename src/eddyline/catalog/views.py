@@ -187,8 +187,8 @@ class Views:
 
     # ----------------------------------------------------------------------------------------- changes
 
-    def follow(self, version: int) -> None:
-        """Let the bodies run that queries need, and no others; after every change of queries."""
+    def follow(self, version: int, *, is_loaded: bool = False) -> None:
+        """Let the bodies run that queries need, and no others; after every change of queries, and when they were loaded."""
         self._renew(version)
         while self._plans.is_read_anew:  # a body reads a relation, too
             self._plans.is_read_anew = False
@@ -201,7 +201,8 @@ class Views:
                     if found is not None:
                         self._begin(name, found, version)
                     else:
-                        self._begin_unnamed(name, version)
+                        first = self._oldest_reader(name, version) if is_loaded else version
+                        self._begin_unnamed(name, first, version)
 
     def _renew(self, version: int) -> None:
         """Exchange the bodies of views that were replaced, suspended or dropped."""
@@ -238,14 +239,27 @@ class Views:
         for feed in self._bodies[name].relation.feeds:
             self._plans.add_body(feed.shape, feed.body_id, constants, first, version)
 
-    def _begin_unnamed(self, name: str, version: int) -> None:
+    def _oldest_reader(self, name: str, version: int) -> int:
+        """The first version of the queries that read a relation, also in views without a name."""
+        families, shapes = self._plans.families, self._plans.reads.get(name, {})
+        segments = (each for shape in shapes if shape in families for each in families[shape].segments())
+        found = [
+            int(self._queries.first_versions(each)[each.is_live].min()) for each in segments if each.n_live
+        ]
+        for view in self.relations:
+            if any(feed.shape in shapes for feed in view.feeds):
+                mine = (self._queries.version_from(query_id) for query_id in view.query_ids)
+                found += mine if view.query_ids else (self._oldest_reader(view.name, version),)
+        return min(found, default=version)
+
+    def _begin_unnamed(self, name: str, first: int, version: int) -> None:
         """Let the body of a view without a name run, which the shapes that read it have."""
         entries = (e for shape in self._plans.reads[name] for b in shape.all_branches for e in b.inputs)
         shape = next(e.view.shape for e in entries if e.stream.lower() == name and e.view is not None)
         view = self._with_ids(view_relation(name, 0, shape, self.input))
         self._bodies[name] = _Body(self._named_inputs(view), view)
         for feed in view.feeds:
-            self._plans.add_body(feed.shape, feed.body_id, (), version, version)
+            self._plans.add_body(feed.shape, feed.body_id, (), first, version)
 
     def _with_ids(self, view: ViewRelation) -> ViewRelation:
         """A view whose bodies have ids."""

@@ -24,6 +24,7 @@ class PlannedAggregation:
     first: FirstVersions
     reader: Reader
     base_streams: frozenset[str]  # that the rows of its class are made of, in lower case
+    joins_streams: bool  # whether the rows of its class are combinations of several streams without a key
 
     @property
     def depends_on_time(self) -> bool:
@@ -81,8 +82,16 @@ def planned_aggregates(
             epochs = tuple(np.unique(first.versions).tolist())
             reader = Reader(aggregation, _calls(plan), epochs, _deadlines(plan))
             streams = frozenset(catalog.views.base_streams(aggregation.rows))
-            found[name] = PlannedAggregation(aggregation, plan, first, reader, streams)
+            joins_streams = _joins_streams(catalog, aggregation)
+            found[name] = PlannedAggregation(aggregation, plan, first, reader, streams, joins_streams)
     return PlannedAggregates(found)
+
+
+def _joins_streams(catalog: Catalog, aggregation: Aggregation) -> bool:
+    view = catalog.views.relation(aggregation.rows)
+    assert view is not None, aggregation.rows
+    joins = (feed.shape.join for feed in view.feeds if feed.shape.join is not None)
+    return any(sum(not entry.role.is_table for entry in each.signature.inputs) > 1 for each in joins)
 
 
 def _deadlines(plan: StreamPlan) -> tuple[TemporalBound, ...]:

@@ -342,6 +342,7 @@ class Walk:
             at_end=found.at_end,
             identity=found.identity,
             is_net=is_net,
+            versions=found.versions,
         )
         if below is not None and below.is_recount:
             return replace(derived, only=place.uncounted(name), is_recount=True)

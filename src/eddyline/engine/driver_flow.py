@@ -33,6 +33,7 @@ from eddyline.engine.join_calls import JoinCalls
 from eddyline.engine.join_groups import groups_of
 from eddyline.engine.join_operator import FirstAnswer, Joins
 from eddyline.engine.join_plans import BOTH, MATCH, DerivedPlans
+from eddyline.engine.join_visibility import first_versions
 from eddyline.engine.kept_aggregates import KeptAggregates
 from eddyline.engine.kept_joins import KeptJoins, planned_joins
 from eddyline.engine.operator_states import OperatorState, RoundEnd
@@ -153,7 +154,13 @@ class DriverFlow:
         keyed = () if tables is None else tables.streams.values()
         key = (*plans.values(), *streams.values(), *keyed, *views, *readers.values(), *aggregated.values())
         if self._known is None or not are_same(self._known[0], key):
-            ordered = planned_views(views, readers, signatures, catalog.plans.aggregations())
+            ordered = planned_views(
+                views,
+                readers,
+                signatures,
+                catalog.plans.aggregations(),
+                lambda plan: first_versions(plan, catalog),
+            )
             self._known = key, self._new_plan(plans, streams, ordered, aggregated)
         at = {name: progress.get(name, StreamProgress()) for name in streams if name not in readers}
         silent = [
@@ -243,7 +250,10 @@ class DriverFlow:
                 Relation(aggregated.queries, self.filters.of(name), aggregated.first), name
             )
         if name in planned.views.readers:
-            return self._with_plan(Relation(planned.views.readers[name], self.filters.of(name)), name)
+            first_seen = planned.views.first_versions.get(name)
+            return self._with_plan(
+                Relation(planned.views.readers[name], self.filters.of(name), first_seen), name
+            )
         if (
             name not in planned.joins.relations
         ):  # a table without rows in this round, which is asked for all it has

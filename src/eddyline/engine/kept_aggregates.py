@@ -38,7 +38,7 @@ from eddyline.engine.aggregate_structures import (
     needs_of,
     new_structure,
 )
-from eddyline.engine.event_time import event_times
+from eddyline.engine.class_rows import class_rows, components_of, epochs_of, is_derived
 from eddyline.engine.group_limit import GroupLimit
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import queries_of
@@ -46,8 +46,8 @@ from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.model import (
     CLOSED,
+    END_OF_ARRIVALS,
     NOW,
-    ROW,
     Aggregation,
     ExecutionChoices,
     Round,
@@ -163,7 +163,7 @@ class KeptAggregates(OperatorState):
         if name not in self.missing:
             return
         readers = self._flow.aggregates.classes[name]
-        found = self._class_rows(name, rows, round_.version, readers)
+        found = class_rows(self._flow, name, rows, round_, self._time_zone)
         now_us = round_.now_us if self._last_now_us is None else self._last_now_us
         for form in [form for form in self._structures.keys() - self._filled.keys() if form[0] == name]:
             structure = self._structures[form]
@@ -202,7 +202,7 @@ class KeptAggregates(OperatorState):
         assert self._before is not None
         watermarks = self._before.watermarks_us.get(name), after.watermarks_us.get(name)
         time = RoundTime(round_.now_us, *watermarks, self._last_now_us)
-        rows = self._class_rows(name, self._rows.get(name), round_.version, readers)
+        rows = class_rows(self._flow, name, self._rows.get(name), round_, self._time_zone)
         admitted = self._admitted(name, rows, round_.version, readers)
         over: dict[tuple[str, int], tuple[ClassRows, list[OverValues]]] = {}
         for form in sorted(form for form in self._structures if form[0] == name):
@@ -218,7 +218,7 @@ class KeptAggregates(OperatorState):
                         aggregation, changes
                     ):
                         yield self._changed(aggregation, changes)
-        yield from (self._rows_over(name, values, of) for (name, _), (of, values) in over.items())
+        yield from (self._rows_over(name, each, values, of) for (each, _), (of, values) in over.items())
         for planned in readers:
             yield from self._answers(planned)
 
@@ -244,7 +244,7 @@ class KeptAggregates(OperatorState):
             return None
         structure = cast(MergingStructure, self._structures[form])  # tasks have made partial results for it
         parts = [(part.lines, part.first_arrival) for part in self._parts[form]]
-        return structure.merge(parts, _epoch(version, readers))
+        return structure.merge(parts, int(epochs_of(np.array([version]), readers)[0]))
 
     def _is_for_any(self, aggregation: Aggregation, changes: EntryChanges) -> bool:
         """Whether some query has to see what has changed: that windows close matters to alerts alone."""
@@ -272,23 +272,6 @@ class KeptAggregates(OperatorState):
         return any(
             len(self._unanswered(each.aggregation.name)) for each in readers if each.aggregation.is_table
         )
-
-    def _class_rows(
-        self, name: str, rows: ArrivedRows | None, version: int, readers: Sequence[PlannedAggregation]
-    ) -> ClassRows:
-        stream = self._flow.views.by_name[name].stream
-        if rows is None:
-            none = np.empty(0, np.int64)
-            empty = pa.RecordBatch.from_pylist([], stream.schema)
-            return ClassRows(empty, none, none, none.astype(np.int8), none.astype(bool), none)
-        batch = rows.batch
-        epoch = np.full(len(batch), _epoch(version, readers), np.int64)
-        if not readers[0].aggregation.reads_table:
-            return ClassRows(batch.rows, rows.time_us, batch.arrival, batch.sign, batch.is_late, epoch)
-        time_us = times_of(event_times(stream, batch.rows, self._time_zone), len(batch))
-        made_by = [np.asarray(batch.rows.column(f"{ROW}{k}")) for k in range(stream.n_components)]
-        sign = np.sign(batch.sign).astype(np.int8)
-        return ClassRows(batch.rows, time_us, np.maximum.reduce(made_by), sign, batch.is_late, epoch)
 
     def _windowed(self, form: Form, rows: ClassRows) -> ClassRows:
         """Rows of a table with the time whose windows hold them."""
@@ -319,17 +302,24 @@ class KeptAggregates(OperatorState):
             at_end=at_end,
         )
 
-    def _rows_over(self, name: str, found: Sequence[OverValues], rows: ClassRows) -> Derived:
-        """Rows with values over their frames, of each PARTITION BY; they have the numbers of the rows they are."""
+    def _rows_over(self, rows_of: str, name: str, found: Sequence[OverValues], rows: ClassRows) -> Derived:
+        """Rows with values over their frames, of each PARTITION BY. They have the numbers of the rows they are, if these arrived;
+        those that are derived, and may have one number together, get their own."""
         places = found[0].rows
+        stream, arrived = self._flow.views.by_name[rows_of].stream, self._rows[rows_of].batch
         parts = [rows.columns.take(pa.array(places)), *(each.columns for each in found)]
         columns = pa.RecordBatch.from_arrays(
             [column for part in parts for column in part.columns],
             names=[each for part in parts for each in part.schema.names],
         )
-        n = len(places)
+        n, ids = len(places), self._ids_of(name, found[0].epoch)
         batch = TupleBatch(name, columns, rows.arrival[places], np.ones(n, np.int8), np.zeros(n, dtype=bool))
-        return Derived(name.lower(), batch, among=self._ids_of(name, found[0].epoch), is_numbered=True)
+        if not is_derived(stream, arrived):
+            return Derived(name.lower(), batch, among=ids, is_numbered=True)
+        components = components_of(columns, stream)
+        numbered = replace(batch, arrival=self._numbers.take(n), components=components)
+        at_end = np.ones(n, dtype=bool) if int(arrived.arrival[-1]) >= END_OF_ARRIVALS else None
+        return Derived(name.lower(), numbered, int(at_end is not None), among=ids, at_end=at_end)
 
     def _answers(self, planned: PlannedAggregation) -> Iterator[Derived]:
         """First answers: all entries as they are after the round."""
@@ -481,9 +471,3 @@ class AggregateLevel(StatelessOperator):
     def advance(self, progress: RoundProgress, round_: Round) -> Iterator[Derived]:
         for name in self._classes:
             yield from self._aggregates.derive(name, progress, round_)
-
-
-def _epoch(version: int, readers: Sequence[PlannedAggregation]) -> int:
-    """The newest epoch of a class whose queries see the rows of a round of this version."""
-    epochs = np.unique(np.concatenate([each.first.versions for each in readers]))
-    return int(epochs[np.searchsorted(epochs, version, side="right") - 1])

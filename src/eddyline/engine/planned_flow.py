@@ -25,6 +25,8 @@ class PlannedTables:
     streams: dict[str, Stream]
     newcomers: dict[str, tuple[StreamPlan, FirstVersions]]
     views: Mapping[str, Sequence[ViewRelation]] = field(default_factory=dict)  # by the relation they are over
+    # by class of rows that may fail: the aggregations whose new queries have to know which do
+    aggregations: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

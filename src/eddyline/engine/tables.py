@@ -23,13 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.batch import QueryIds, TupleBatch
-from eddyline.catalog import Catalog, ListedFile, in_order
+from eddyline.catalog import Catalog, ListedFile
 from eddyline.engine.durable import Durable
 from eddyline.engine.identities import of_columns
 from eddyline.engine.join_visibility import FirstVersions, first_versions, is_body, queries_of
 from eddyline.engine.letters import null_key_letters
 from eddyline.engine.operator_states import OperatorState, RoundEnd
 from eddyline.engine.planned_flow import NO_TABLES, PlannedFlow, PlannedTables
+from eddyline.expressions import can_fail
 from eddyline.joins import Deltas, Evaluate, KeyedTable, NetChanges, TableChanges, net_changes
 from eddyline.model import (
     NO_TIME,
@@ -38,6 +39,7 @@ from eddyline.model import (
     Role,
     Round,
     Signature,
+    Stream,
     StreamPlan,
     ViewRelation,
 )
@@ -113,22 +115,40 @@ class Tables(StatelessOperator, OperatorState):
         aggregated = [each.name.lower() for each in catalog.plans.aggregations() if each.is_table]
         if not streams and not self.tables and not self._stale and not aggregated:
             return None
+        if catalog.version <= self._answered:
+            return PlannedTables(streams, {})
+        joined = [each.name.lower() for each in catalog.plans.signatures() if each.is_of_tables]
+        return self._with_newcomers(streams, (*joined, *aggregated, *streams))
+
+    def _with_newcomers(self, streams: dict[str, Stream], names: Sequence[str]) -> PlannedTables:
+        """What has to see the rows that tables have: of these relations and of views over them."""
+        catalog = self._catalog
         newcomers: dict[str, tuple[StreamPlan, FirstVersions]] = {}
         over: dict[str, list[ViewRelation]] = {}
-        if catalog.version > self._answered:
-            joined = [each.name.lower() for each in catalog.plans.signatures() if each.is_of_tables]
-            views = in_order(view for view in catalog.views.relations if view.is_table)
-            for name in (*(view.name for view in reversed(views)), *joined, *aggregated, *streams):
+        above: dict[str, list[str]] = {}
+        views = {view.name: view for view in catalog.views.relations if view.is_table}
+        classes: dict[str, list[str]] = {}
+        for each in catalog.plans.aggregations():
+            name = each.rows.lower()
+            if name in views and any(
+                can_fail(e) for feed in views[name].feeds for e in feed.shape.expressions()
+            ):
+                classes.setdefault(name, []).append(each.name.lower())
+
+        def has_newcomers(name: str) -> bool:
+            if name not in over:
                 plan = catalog.plan(name)
                 first = first_versions(plan, catalog)
-                over[name] = [
-                    view
-                    for view in views
-                    if view.name in newcomers and any(feed.source == name for feed in view.feeds)
-                ]
-                if first.newest > self._answered or over[name]:
+                mine = [view for view in views.values() if any(feed.source == name for feed in view.feeds)]
+                over[name] = [view for view in mine if has_newcomers(view.name)]
+                above[name] = [each for each in classes.get(name, ()) if has_newcomers(each)]
+                if first.newest > self._answered or over[name] or above[name]:
                     newcomers[name] = plan, first
-        return PlannedTables(streams, newcomers, over)
+            return name in newcomers
+
+        for name in (*views, *names):
+            has_newcomers(name)
+        return PlannedTables(streams, newcomers, over, above)
 
     def unanswered(self, planned: PlannedTables, name: str) -> QueryIds:
         """The queries of a relation that have had no answer, and the bodies of views whose readers have had none.
@@ -142,11 +162,15 @@ class Tables(StatelessOperator, OperatorState):
         bodies = [
             feed.body_id
             for view in planned.views.get(name, ())
-            if len(self.unanswered(planned, view.name))
+            if self._is_unanswered(planned, view.name)
             for feed in view.feeds
             if feed.source == name
         ]
         return np.concatenate([ids, np.array(sorted(bodies), np.int32)])
+
+    def _is_unanswered(self, planned: PlannedTables, view: str) -> bool:
+        above = (each for each in planned.aggregations.get(view, ()) if len(self.unanswered(planned, each)))
+        return len(self.unanswered(planned, view)) > 0 or any(True for _ in above)
 
     def build(self, planned: PlannedFlow, renewed: Sequence[str]) -> None:
         """Have a table for every keyed stream, with its columns."""

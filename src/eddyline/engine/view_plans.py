@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from eddyline.catalog import in_order, watermark_us
 from eddyline.engine.identities import lasting_components
+from eddyline.engine.join_visibility import FirstVersions
 from eddyline.model import Aggregation, Signature, StreamPlan, ViewRelation
 from eddyline.operators import Mask, RoundProgress
 
@@ -26,6 +27,8 @@ class PlannedViews:
     join_levels: tuple[frozenset[str], ...] = (frozenset(),)
     # views, by the level before which all of their rows are there; those of a union may come from several levels
     view_levels: Mapping[str, int] = field(default_factory=dict)
+    # by view without a name whose rows only come: from which version on each of its readers sees them
+    first_versions: Mapping[str, FirstVersions] = field(default_factory=dict)
     # relations that are aggregated, by how many joins and aggregations there are up to them
     aggregation_levels: Mapping[str, int] = field(default_factory=dict)
 
@@ -121,11 +124,15 @@ def planned_views(
     views: Iterable[ViewRelation],
     readers: Mapping[str, StreamPlan],
     signatures: Sequence[Signature],
-    aggregations: Sequence[Aggregation] = (),
+    aggregations: Sequence[Aggregation],
+    first_versions_of: Callable[[StreamPlan], FirstVersions],
 ) -> PlannedViews:
     """The views of a version, and in which order joins and aggregations come."""
     ordered = tuple(in_order(views))
-    return PlannedViews(ordered, readers, *_levels(ordered, signatures, aggregations))
+    unnamed = (view.name for view in ordered if not view.query_ids and not view.is_table)
+    first = {name: first_versions_of(readers[name]) for name in unnamed}
+    join_levels, view_levels, aggregation_levels = _levels(ordered, signatures, aggregations)
+    return PlannedViews(ordered, readers, join_levels, view_levels, first, aggregation_levels)
 
 
 def _levels(

@@ -35,6 +35,8 @@ class ViewRows:
     arrived: ArrivedRows | None
     at_end: Mask | None  # of `batch`: which rows the end of the round decided; None: none
     identity: Identity | None = None  # of a table
+    # of a view without a name: by row, the smallest version of its components; None: all that run see it
+    versions: Numbers | None = None
 
     @property
     def has_own_numbers(self) -> bool:
@@ -59,19 +61,21 @@ def view_rows(
     ):
         view = views[body_id]
         feed = next(each for each in view.feeds if each.body_id == body_id)
-        at_end, identity = None, None
-        if below is not None and (view.is_table or below.at_end is not None):
+        at_end, identity, versions = None, None, None
+        if below is not None:
             rows = np.searchsorted(bodies.batch.arrival, batch.arrival)
             at_end = None if below.at_end is None else below.at_end[rows]
             identity = _identity(view, feed, batch, rows, below) if view.is_table else None
+            if below.versions is not None and not view.query_ids and not view.is_table:
+                versions = below.versions[rows]
         batch = with_branch(batch, view, feed.shape.branch)
         arrived = None
         if is_operator_input(view.name) and (below is None or not (below.is_answer or below.is_closed)):
             if identity is None:
-                arrived = arrived_view_rows(view, batch, time_zone, at_end)
+                arrived = arrived_view_rows(view, batch, time_zone, at_end, versions)
             else:
                 arrived = kept_rows(batch, identity(np.arange(len(batch))), lasting[body_id])
-        yield ViewRows(view, feed, batch, arrived, at_end, identity)
+        yield ViewRows(view, feed, batch, arrived, at_end, identity, versions)
 
 
 def _identity(
@@ -123,7 +127,11 @@ def with_branch(batch: TupleBatch, view: ViewRelation, branch: int) -> TupleBatc
 
 
 def arrived_view_rows(
-    view: ViewRelation, batch: TupleBatch, time_zone: str, at_end: Mask | None = None
+    view: ViewRelation,
+    batch: TupleBatch,
+    time_zone: str,
+    at_end: Mask | None = None,
+    versions: Numbers | None = None,
 ) -> ArrivedRows:
     """The rows as operators get them, in order of arrival; those of `at_end` after all others."""
     arrival = batch.arrival if batch.components is None else batch.components.max(axis=1)
@@ -138,7 +146,9 @@ def arrived_view_rows(
         for k in range(view.stream.n_components):
             values = values.append_column(f"{ROW}{k}", pa.array(rows.components[:, k]))
     numbered = TupleBatch(rows.stream, values, arrival[order], rows.sign, rows.is_late)
-    return ArrivedRows(numbered, times_of(times, len(rows)), np.zeros(len(rows), np.int64))
+    position = np.zeros(len(rows), np.int64)
+    version = None if versions is None else versions[order]
+    return ArrivedRows(numbered, times_of(times, len(rows)), position, version=version)
 
 
 def together(pieces: Sequence[ArrivedRows]) -> ArrivedRows:
@@ -158,4 +168,10 @@ def together(pieces: Sequence[ArrivedRows]) -> ArrivedRows:
         batch,
         np.concatenate([each.time_us for each in pieces])[order],
         np.concatenate([each.position for each in pieces])[order],
+        version=None if all(each.version is None for each in pieces) else _versions(pieces)[order],
     )
+
+
+def _versions(pieces: Sequence[ArrivedRows]) -> Numbers:
+    newest = np.iinfo(np.int64).max  # that of the round is none that is older
+    return np.concatenate([np.full(len(e.batch), newest) if e.version is None else e.version for e in pieces])

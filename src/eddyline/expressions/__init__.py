@@ -9,6 +9,7 @@ from eddyline.expressions.buffers import bitmap_bits, mask_of
 from eddyline.expressions.coercion import can_cast, cast, coerce, common_type, literal_as_decimal
 from eddyline.expressions.conversions import convert
 from eddyline.expressions.evaluation import evaluate
+from eddyline.expressions.failing import can_fail
 from eddyline.expressions.folding import (
     constant_calls,
     constants_within,
@@ -64,6 +65,7 @@ __all__ = [
     "bitmap_bits",
     "call",
     "can_cast",
+    "can_fail",
     "cast",
     "check_time_format",
     "coerce",

@@ -96,7 +96,7 @@ def refuse_inputs(bound: BoundQuery) -> None:
                 f"{entry.label} has windows that change until they close; it cannot be aggregated",
                 span=entry.span,
                 detail="Each closed window would have to be remembered for ever.",
-                hint="Give that view the property emit = 'final': it then tells each window once.",
+                hint="Give that view, or the query if it is a subquery, the property emit = 'final'.",
             )
         if is_table(stream) and stream.is_volatile:
             raise UnsupportedError(
@@ -177,7 +177,7 @@ def check_time(
         raise UnsupportedError(
             f"{what} cannot stand over a join of several streams without a key",
             span=span,
-            hint=f"Join {unkeyed[0].label} with tables only, or aggregate it first and join the view.",
+            hint=f"Join {unkeyed[0].label} with tables only, or make the join a view that passes a time on, and aggregate that.",
         )
     label = unkeyed[0].label if unkeyed else bound.inputs[0].label
     if time is None:

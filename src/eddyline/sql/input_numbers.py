@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from eddyline.errors import Span, UnsupportedError
-from eddyline.model import Stream
+from eddyline.model import GroupWindow, Stream
 from eddyline.sql import syntax
 from eddyline.sql.aggregate_refusals import Emission
 from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, aggregated, refuse_outer_columns
@@ -27,12 +27,18 @@ class InputNumbers:
         self._parsed = parsed
         self._shape_of = shape_of
         self._emission = emission
+        self._has_final = False  # whether windows of a query inside another one are final
         self._numbers = count(1)
         self.labels: dict[str, tuple[str, ...]] = {}
         self.read: dict[str, Stream] = {}  # the streams and views that the text names, by name in lower case
 
     def next_number(self) -> str:
         return str(next(self._numbers))
+
+    @property
+    def emission(self) -> Emission:
+        """What is said of the outermost query, if it has no windows: those inside are final where any are to be."""
+        return replace(self._emission, is_final=self._emission.is_final and not self._has_final)
 
     def named(self, bound: BoundQuery) -> BoundQuery:
         """The query with the names that its inputs have for users in place of numbers."""
@@ -76,7 +82,12 @@ class InputNumbers:
                 span=distinct_span(query),
                 hint="Groups are distinct by themselves. Make it a view, and write SELECT DISTINCT … FROM it.",
             )
-        emission = self._emission if query is self._parsed.root else DEFAULT_EMISSION
+        is_windowed = any(isinstance(e, GroupWindow) for e in groups.group_by)
+        if query is self._parsed.root:
+            emission = self._emission if is_windowed else self.emission
+        else:
+            emission = replace(DEFAULT_EMISSION, is_final=self._emission.is_final and is_windowed)
+            self._has_final |= emission.is_final
         number = self.next_number()
         self.labels[number] = (query.inputs[0].alias or "rows",)
         return aggregated(bound, groups, emission, relation_of, number)

@@ -136,7 +136,6 @@ class _TextBinder:
         merges_sets: bool,
     ) -> None:
         self._parsed = parsed
-        self._emission = emission  # of the query that the text is
         self._inputs = InputNumbers(parsed, shape_of, emission)
         self._merges_sets = merges_sets
         self._streams = streams
@@ -156,10 +155,10 @@ class _TextBinder:
 
     def whole(self) -> tuple[BoundQuery, ...]:
         root = self._parsed.root
-        if isinstance(root, syntax.UnionNode) or not has_groups(root, self._functions):
-            refuse_emission(self._emission, "the outermost SELECT has no groups")
         around = Binder(Scope(()), self._constants, self._functions)
         branches = self._branches(self._parsed.root, {}, Scope(()), around)
+        if isinstance(root, syntax.UnionNode) or not has_groups(root, self._functions):
+            refuse_emission(self._inputs.emission, "the outermost SELECT has no groups")
         functions = tuple(sorted(around.used_functions.items()))
         return tuple(replace(branch, functions=functions) for branch in branches)
 
@@ -307,7 +306,8 @@ class _TextBinder:
         beside = scope.beside.union(node.alias.lower() for node in query.inputs)
         with self._with_unions(is_apart=is_aggregating or self._unions_apart):
             entries = self._entries(query.inputs, ctes, around, beside)
-        if is_aggregating or nested or query.is_distinct or len(entries) > 1:
+        is_matched = scope.outer is not None  # its condition may name columns of the query around it
+        if is_aggregating or nested or query.is_distinct or is_matched or len(entries) > 1:
             entries = [self._inputs.unaggregated(*each) for each in zip(entries, query.inputs, strict=True)]
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
