@@ -281,7 +281,7 @@ OPERATORS = {
     "groups over a view": Operator("SELECT k, count(*) AS n, min(x) AS m FROM va GROUP BY k"),
     "groups of a table": Operator("SELECT k, count(*) AS n, min(n) AS m FROM q GROUP BY k", is_of_tables=True),
     "groups over a view over tables": Operator(
-        "SELECT k, sum(m) AS s FROM qp GROUP BY k HAVING count(*) > 1", is_of_tables=True
+        "SELECT k, sum(m) AS s, count(*) AS n FROM qp GROUP BY k", is_of_tables=True
     ),
 }  # fmt: skip
 
