@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import eddyline
 from eddyline.filters import filter_pool
 from eddyline.routing import AUTO, POLICIES, RoutingOptions
-from eddyline.routing.policy import Group
+from eddyline.routing.policy import RowGroup
 from tests.oracles.filter_walks import strict_outcome, walked_alone
 from tests.oracles.logic import ERROR, ERRS, PASSES, And, Leaf, Not, Or, outcome, sql_of
 from tests.strategies import examples
@@ -516,7 +516,7 @@ def flag_of(key: str) -> int:
 
 
 def asking(policy):
-    return lambda *state: policy.next(Group(*state))
+    return lambda *state: policy.next(RowGroup(*state))
 
 
 @pytest.mark.parametrize("policy", [AUTO, *sorted(POLICIES)])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from eddyline.filters import shared_strategy
 from eddyline.filters.shared_strategy import DecisionNode, DecisionTree, SharedWalk
 from eddyline.routing.in_order import InOrder
-from eddyline.routing.policy import Group, Profile, Statistics
+from eddyline.routing.policy import Profile, RowGroup, Statistics
 from eddyline.routing.router import POLICIES
 from eddyline.routing.walk_records import Routing
 from tests.filters.made_walks import Answers, became, every_pair, policy_of, pool_of, routing_of, walk
@@ -30,7 +30,7 @@ def alone(policy, queries, answers, at_first=None):
     """What each row would run if it came by itself."""
 
     def next_filter(ran, passed, undecided):
-        return policy.next(Group(ran, passed, undecided))
+        return policy.next(RowGroup(ran, passed, undecided))
 
     return [
         walked_alone(queries, row.__getitem__, next_filter, None if at_first is None else at_first[number])

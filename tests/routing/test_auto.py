@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eddyline.routing.auto import HALF_LIFE_ROWS, LEAST_ROWS, Competition, seconds_on
 from eddyline.routing.fixed_order import FixedOrder
-from eddyline.routing.policy import FilterSet, Group, Profile, Statistics
+from eddyline.routing.policy import FilterSet, Profile, RowGroup, Statistics
 from eddyline.routing.router import POLICIES
 from tests.filters.made_walks import policy_of, pool_of
 from tests.oracles.filter_walks import walked_alone
@@ -42,7 +42,7 @@ def test_a_policy_is_charged_for_the_filters_each_row_would_run(name, case):
     for row, classes in zip(rows, open_, strict=True):
         said = [not drops for drops in row]
         sequence, _ = walked_alone(
-            pool.classes, said.__getitem__, lambda *state: policy.next(Group(*state)), sorted(classes)
+            pool.classes, said.__getitem__, lambda *state: policy.next(RowGroup(*state)), sorted(classes)
         )
         spent, seen = 0.0, set()
         for k in sequence:

@@ -13,11 +13,11 @@ from eddyline.routing import (
     AGreedy,
     FilterSet,
     FixedOrder,
-    Group,
     Independent,
     LocalSwaps,
     Profile,
     RandomChoice,
+    RowGroup,
     Statistics,
     Sweep,
     Tickets,
@@ -32,18 +32,18 @@ TWO_CLASSES = FilterSet((frozenset({0, 1}), frozenset({1, 2})), 3, weights=(5, 1
 def test_classes_and_filters_know_each_other():
     assert TWO_CLASSES.filters_of == (0b011, 0b110)
     assert TWO_CLASSES.members == (0b01, 0b11, 0b10)
-    assert TWO_CLASSES.start == Group(0, 0, 0b11)
+    assert TWO_CLASSES.start == RowGroup(0, 0, 0b11)
     assert FilterSet.conjunction(3).filters_of == (0b111,)
 
 
 @pytest.mark.parametrize(
     ("group", "needed"),
     [
-        (Group(0, 0, 0b11), 0b111),
-        (Group(0b001, 0, 0b10), 0b110),  # filter 0 dropped the first class
-        (Group(0b010, 0b010, 0b11), 0b101),
-        (Group(0b010, 0, 0b00), 0),
-        (Group(0b011, 0b011, 0b01), 0),  # the first class is settled
+        (RowGroup(0, 0, 0b11), 0b111),
+        (RowGroup(0b001, 0, 0b10), 0b110),  # filter 0 dropped the first class
+        (RowGroup(0b010, 0b010, 0b11), 0b101),
+        (RowGroup(0b010, 0, 0b00), 0),
+        (RowGroup(0b011, 0b011, 0b01), 0),  # the first class is settled
     ],
 )
 def test_a_filter_is_needed_while_an_open_class_waits_for_it(group, needed):
@@ -64,11 +64,11 @@ def test_a_filter_outside_the_pool_is_a_mistake():
 @pytest.mark.parametrize("policy", ORDERED)
 def test_an_order_skips_what_no_open_class_needs(policy):
     routed = policy(TWO_CLASSES, start=(2, 0, 1), statistics=Statistics.of_costs([1, 1, 1]))
-    assert routed.next(Group(0, 0, 0b11)) == 2
-    assert routed.next(Group(0, 0, 0b01)) == 0  # only the first class is open
-    assert routed.next(Group(0b101, 0b101, 0b11)) == 1
+    assert routed.next(RowGroup(0, 0, 0b11)) == 2
+    assert routed.next(RowGroup(0, 0, 0b01)) == 0  # only the first class is open
+    assert routed.next(RowGroup(0b101, 0b101, 0b11)) == 1
     with pytest.raises(AssertionError, match="no open class needs"):
-        routed.next(Group(0b111, 0b111, 0b11))
+        routed.next(RowGroup(0b111, 0b111, 0b11))
 
 
 @pytest.mark.parametrize("policy", ORDERED)
@@ -103,7 +103,7 @@ def test_a_run_replays_exactly(policy):
         for _ in range(20):
             dropped = rng.random((50, 4)) < [0.1, 0.5, 0.3, 0.7]
             routed.learn(Profile(dropped, np.ones_like(dropped)), statistics)
-            chosen += [routed.next(Group(0, 0, 0b11)), routed.next(Group(0b0010, 0b0010, 0b10))]
+            chosen += [routed.next(RowGroup(0, 0, 0b11)), routed.next(RowGroup(0b0010, 0b0010, 0b10))]
         return chosen, routed.snapshot()
 
     assert run() == run()
@@ -115,8 +115,8 @@ def test_random_choice_offers_only_what_is_needed_and_each_alike():
     nothing = Profile(np.zeros((0, 4), bool), np.zeros((0, 4), bool))
     seen = []
     for _ in range(3000):
-        seen.append(routed.next(Group(0b0100, 0b0100, 1)))
-        assert seen[-1] == routed.next(Group(0b0100, 0b0100, 1)), "rows of a group go one way in a batch"
+        seen.append(routed.next(RowGroup(0b0100, 0b0100, 1)))
+        assert seen[-1] == routed.next(RowGroup(0b0100, 0b0100, 1)), "rows of a group go one way in a batch"
         routed.learn(nothing, Statistics.of_costs([1] * 4))
     counts = np.bincount(seen, minlength=4)
     assert counts[2] == 0

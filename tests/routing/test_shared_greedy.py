@@ -13,7 +13,7 @@ from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.following import following_policy
 from eddyline.routing.greedy_variant import GreedyVariant
 from eddyline.routing.phased_policy import PhasedPolicy
-from eddyline.routing.policy import FilterSet, Group, Profile, Statistics, after
+from eddyline.routing.policy import FilterSet, Profile, RowGroup, Statistics, after
 from eddyline.routing.shared_greedy import SharedGreedy
 
 SEED = 11
@@ -130,7 +130,7 @@ def test_smoothing_pulls_few_rows_to_the_marginal():
     passed = after(filters, filters.start, 0, passes=True)
     marginal = 9 / 40
     assert policy.pass_rate(passed, 1) == pytest.approx((8 + 10 * marginal) / 18)
-    never_seen = Group(evaluated_filters=0b1, passed_filters=0b1, open_classes=1)
+    never_seen = RowGroup(evaluated_filters=0b1, passed_filters=0b1, open_classes=1)
     other = SharedGreedy(filters, statistics=costs(1, 1))
     assert other.pass_rate(never_seen, 1) == 0.5  # no sampled row agrees: the marginal
 
@@ -259,7 +259,7 @@ def test_decisions_kept_are_bounded(monkeypatch):
     filters = filter_set({0, 1}, {2, 3}, {4, 5})
     policy = SharedGreedy(filters, statistics=costs(1, 2, 3, 4, 5, 6))
     for opened in range(1, 8):
-        policy.next(Group(0, 0, opened))
+        policy.next(RowGroup(0, 0, opened))
         policy.check()
 
 
@@ -318,4 +318,4 @@ def test_queries_without_filters_need_nothing(kind):
 def test_asking_for_rows_that_need_nothing_is_a_bug(kind):
     policy = kind(filter_set({0, 1}), statistics=costs(1, 1))
     with pytest.raises(AssertionError, match="needs a filter"):
-        policy.next(Group(0b01, 0, 0))
+        policy.next(RowGroup(0b01, 0, 0))

@@ -27,7 +27,7 @@ from eddyline.routing.chunks import Chunks
 from eddyline.routing.fixed_greedy import FixedGreedy
 from eddyline.routing.greedy_variant import LIKELY, REACH, GreedyVariant
 from eddyline.routing.phased_policy import PhasedPolicy
-from eddyline.routing.policy import FilterSet, Group, Statistics, after, bits, settled_group
+from eddyline.routing.policy import FilterSet, RowGroup, Statistics, after, bits, settled_group
 from eddyline.routing.shared_greedy import SharedGreedy
 from tests.oracles import shared_filters as oracle
 
@@ -246,7 +246,7 @@ def test_s9_what_is_stored_saves_as_much_as_the_best_nodes_there_are(instance, i
     overhead = (lambda _: 1.0) if is_constant else n_waiting(filters)
     everything: list[float] = []
 
-    def visit(group: Group, probability: float) -> None:
+    def visit(group: RowGroup, probability: float) -> None:
         filter_ = choice(group)
         if filter_ is not None and probability > 0:
             everything.append(probability * overhead(group))
@@ -294,21 +294,21 @@ def test_s11_greedy_on_one_query_is_rank_order_with_its_last_filter_forced(n, da
 def test_a_class_whose_filters_have_all_passed_is_closed():
     filters = FilterSet((frozenset({0, 1}), frozenset({1, 2}), frozenset()), 3)
     both = after(filters, after(filters, filters.start, 0, passes=True), 1, passes=True)
-    assert both == Group(evaluated_filters=0b011, passed_filters=0b011, open_classes=0b010)
-    assert after(filters, both, 2, passes=False) == Group(
+    assert both == RowGroup(evaluated_filters=0b011, passed_filters=0b011, open_classes=0b010)
+    assert after(filters, both, 2, passes=False) == RowGroup(
         evaluated_filters=0b111, passed_filters=0b011, open_classes=0
     )
-    assert settled_group(filters, filters.start) == Group(
+    assert settled_group(filters, filters.start) == RowGroup(
         0, 0, 0b011
     )  # a class without filters waits for none
 
 
 def test_a_class_with_a_false_filter_is_closed():
     filters = FilterSet((frozenset({0, 1}), frozenset({1, 2})), 3)
-    assert after(filters, filters.start, 1, passes=False) == Group(
+    assert after(filters, filters.start, 1, passes=False) == RowGroup(
         evaluated_filters=0b010, passed_filters=0, open_classes=0
     )
-    assert after(filters, filters.start, 0, passes=False) == Group(
+    assert after(filters, filters.start, 0, passes=False) == RowGroup(
         evaluated_filters=0b001, passed_filters=0, open_classes=0b10
     )
 
@@ -318,7 +318,7 @@ def test_groups_with_the_same_left_to_do_have_the_same_residual_state():
     dropped = after(filters, filters.start, 0, passes=False)
     passed = after(filters, after(filters, filters.start, 0, passes=True), 1, passes=True)
     assert dropped != passed
-    assert residual(filters, dropped) == residual(filters, passed) == Group(0, 0, 0b10)
+    assert residual(filters, dropped) == residual(filters, passed) == RowGroup(0, 0, 0b10)
 
 
 # --------------------------------------------------------------------------------------------- chunks
@@ -344,7 +344,7 @@ def test_a_chunk_that_was_forgotten_on_the_way_begins_anew(kind, monkeypatch):
 
 def test_a_group_reached_in_the_middle_of_two_chunks_goes_on_with_the_first():
     filters = FilterSet((frozenset({0, 1, 2}), frozenset({0})), 3)
-    both, one = Group(0, 0, 0b11), Group(0, 0, 0b01)
+    both, one = RowGroup(0, 0, 0b11), RowGroup(0, 0, 0b01)
     chunks = Chunks(filters, {both: (0, 1, 2), one: (0, 2, 1)}.__getitem__)
     shared = after(filters, both, 0, passes=True)
     assert shared == after(filters, one, 0, passes=True)

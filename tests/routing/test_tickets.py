@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eddyline.routing import FilterSet, Group, Profile, Statistics, Tickets
+from eddyline.routing import FilterSet, Profile, RowGroup, Statistics, Tickets
 
 NESTED = FilterSet(tuple(frozenset(range(k + 1)) for k in range(5)), 5)
 UNIT = Statistics.of_costs([1.0] * 5)
@@ -79,6 +79,6 @@ def test_a_dear_filter_is_drawn_less():
     nothing = Profile(np.zeros((0, 2), bool), np.zeros((0, 2), bool))
     drawn = []
     for _ in range(2000):
-        drawn.append(policy.next(Group(0, 0, 1)))
+        drawn.append(policy.next(RowGroup(0, 0, 1)))
         policy.learn(nothing, statistics)
     assert 140 < drawn.count(0) < 260  # one in ten

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.routing import AUTO, POLICIES, Router
-from eddyline.routing.policy import Group, Profile, Statistics
+from eddyline.routing.policy import Profile, RowGroup, Statistics
 from eddyline.routing.walk_records import combined_record, moved_bits, renumbered_record
 from tests.filters.made_walks import Answers, policy_of, pool_of, routing_of, walk
 from tests.oracles.filter_walks import ERROR
@@ -135,9 +135,11 @@ def test_a_routing_decides_the_same_where_it_was_sent(name):
         k = policy.next(group)
         assert sent.policy.next(group) == k
         bit = 1 << k
-        waiting.append(Group(group.evaluated_filters | bit, group.passed_filters | bit, group.open_classes))
+        waiting.append(
+            RowGroup(group.evaluated_filters | bit, group.passed_filters | bit, group.open_classes)
+        )
         still_open = group.open_classes & ~policy.filters.members[k]
-        waiting.append(Group(group.evaluated_filters | bit, group.passed_filters, still_open))
+        waiting.append(RowGroup(group.evaluated_filters | bit, group.passed_filters, still_open))
 
 
 def test_what_was_told_can_be_sent():

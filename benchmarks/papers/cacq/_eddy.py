@@ -16,7 +16,7 @@ import numpy as np
 
 from eddyline.routing import FilterSet, Profile, Statistics, Tickets
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import BoolMatrix, Group, bits
+from eddyline.routing.policy import BoolMatrix, RowGroup, bits
 
 ATTRIBUTES = "abcde"
 UNIT = 1e-6  # what any filter takes on a row
@@ -69,7 +69,7 @@ def policy_of(kind: type[Learner], filters: FilterSet, **settings: Any) -> Learn
 # --------------------------------------------------------------------------------------------- rows one by one
 
 
-def after(filters: FilterSet, group: Group, k: int, *, is_dropped: bool) -> Group:
+def after(filters: FilterSet, group: RowGroup, k: int, *, is_dropped: bool) -> RowGroup:
     """What is left of a row once a filter has seen it."""
     still_open = group.open_classes & ~filters.members[k] if is_dropped else group.open_classes
     evaluated = group.evaluated_filters | 1 << k
@@ -77,7 +77,7 @@ def after(filters: FilterSet, group: Group, k: int, *, is_dropped: bool) -> Grou
     for number in bits(still_open):
         if not filters.filters_of[number] & ~passed:
             still_open &= ~(1 << number)  # delivered
-    return Group(evaluated, passed, still_open)
+    return RowGroup(evaluated, passed, still_open)
 
 
 def entered_one_by_one(policy: Learner, filters: FilterSet, dropped: BoolMatrix) -> float:
@@ -129,13 +129,13 @@ class CountedTickets(Tickets):
 
 # --------------------------------------------------------------------------------------------- exactly
 
-Choice = Callable[[Group], Sequence[int]]  # the filters that may be next, each as likely
+Choice = Callable[[RowGroup], Sequence[int]]  # the filters that may be next, each as likely
 
 
 def expected(filters: FilterSet, pass_rates: Sequence[float], choice: Choice) -> float:
     """Filters a row enters on average, over all rows and choices."""
 
-    def below(group: Group) -> float:
+    def below(group: RowGroup) -> float:
         if not group.open_classes:
             return 0.0
         offered = choice(group)

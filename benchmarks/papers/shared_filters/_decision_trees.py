@@ -22,24 +22,24 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from eddyline.routing.policy import FilterSet, FloatVector, Group, after, bits
+from eddyline.routing.policy import FilterSet, FloatVector, RowGroup, after, bits
 
-Choice = Callable[[Group], int | None]  # the filter a strategy runs next; None where it is at its end
-PassRate = Callable[[Group, int], float]  # the share of a group's rows that a filter lets through
+Choice = Callable[[RowGroup], int | None]  # the filter a strategy runs next; None where it is at its end
+PassRate = Callable[[RowGroup, int], float]  # the share of a group's rows that a filter lets through
 
 
-def residual(filters: FilterSet, group: Group) -> Group:
+def residual(filters: FilterSet, group: RowGroup) -> RowGroup:
     """What of a group bears on the rest of its way if filters are independent: equal for nodes that can be one."""
     wanted = 0
     for number in bits(group.open_classes):
         wanted |= filters.filters_of[number]
-    return Group(group.evaluated_filters & wanted, group.passed_filters & wanted, group.open_classes)
+    return RowGroup(group.evaluated_filters & wanted, group.passed_filters & wanted, group.open_classes)
 
 
 # --------------------------------------------------------------------------------------------- strategies
 
 
-def while_needed(filters: FilterSet, chosen: Callable[[Group], int]) -> Choice:
+def while_needed(filters: FilterSet, chosen: Callable[[RowGroup], int]) -> Choice:
     """A policy's `next` as a strategy: it ends where no open class needs a filter."""
     return lambda group: chosen(group) if filters.needed_filters(group) else None
 
@@ -47,7 +47,7 @@ def while_needed(filters: FilterSet, chosen: Callable[[Group], int]) -> Choice:
 def in_order(filters: FilterSet, order: Sequence[int]) -> Choice:
     """The fixed strategy: one order, in which a filter that no open class needs is skipped."""
 
-    def choice(group: Group) -> int | None:
+    def choice(group: RowGroup) -> int | None:
         needed = filters.needed_filters(group)
         return next((filter_ for filter_ in order if needed >> filter_ & 1), None)
 
@@ -71,7 +71,7 @@ class Node:
     no: Node | None = None
 
 
-def tree_of(filters: FilterSet, choice: Choice, group: Group | None = None) -> Node | None:
+def tree_of(filters: FilterSet, choice: Choice, group: RowGroup | None = None) -> Node | None:
     """The tree a strategy walks from a group on. It has up to 2^n nodes."""
     group = filters.start if group is None else group
     filter_ = choice(group)
@@ -115,9 +115,9 @@ def expected_cost_s(
     With `merges_residuals` nodes of equal residual states are one: right only if the strategy and the pass rates look at nothing
     else, and then far fewer.
     """
-    to_go: dict[Group, float] = {}
+    to_go: dict[RowGroup, float] = {}
 
-    def cost_from(group: Group) -> float:
+    def cost_from(group: RowGroup) -> float:
         key = residual(filters, group) if merges_residuals else group
         if key not in to_go:
             filter_ = choice(group)
@@ -143,7 +143,7 @@ class StoredNode:
     """A node that is worth storing: rows that come to it need not choose."""
 
     path: str  # of Y and N from the root
-    group: Group
+    group: RowGroup
     filter: int
     probability: float
     saves: float
@@ -155,8 +155,8 @@ def precompute(
     pass_rate: PassRate,
     *,
     most: int | None,
-    overhead: Callable[[Group], float] = lambda _: 1.0,
-    group: Group | None = None,
+    overhead: Callable[[RowGroup], float] = lambda _: 1.0,
+    group: RowGroup | None = None,
 ) -> list[StoredNode]:
     """The `most` nodes of a strategy's tree that save the most overhead, the best first; all that rows come to if None.
 
@@ -165,7 +165,7 @@ def precompute(
     stored: list[StoredNode] = []
     heap: list[tuple[float, int, str, StoredNode]] = []
 
-    def offer(path: str, group: Group, probability: float) -> None:
+    def offer(path: str, group: RowGroup, probability: float) -> None:
         filter_ = choice(group) if probability > 0 else None
         if filter_ is not None:
             node = StoredNode(path, group, filter_, probability, probability * overhead(group))
@@ -188,6 +188,6 @@ def precompute(
 _YES_FIRST = str.maketrans("YN", "01")
 
 
-def n_waiting(filters: FilterSet) -> Callable[[Group], float]:
+def n_waiting(filters: FilterSet) -> Callable[[RowGroup], float]:
     """An overhead in proportion to the filters there are to choose from."""
     return lambda group: float(filters.needed_filters(group).bit_count())

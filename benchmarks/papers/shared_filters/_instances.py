@@ -20,7 +20,7 @@ from benchmarks.papers.shared_filters._decision_trees import (
     while_needed,
 )
 from eddyline.routing.fixed_greedy import ranked_filters
-from eddyline.routing.policy import FilterSet, Group, Policy, Statistics, after
+from eddyline.routing.policy import FilterSet, Policy, RowGroup, Statistics, after
 from tests.oracles import shared_filters as oracle
 
 BoolMatrix = npt.NDArray[np.bool_]
@@ -154,7 +154,7 @@ def _words(of: int, n_words: int) -> npt.NDArray[np.uint64]:
 
 def one_row(filters: FilterSet, choice: Choice, passes: Sequence[bool]) -> list[int]:
     """The filters that run on a row, in their order."""
-    group: Group = filters.start
+    group: RowGroup = filters.start
     ran: list[int] = []
     while (filter_ := choice(group)) is not None:
         ran.append(filter_)

@@ -17,12 +17,12 @@ import numpy as np
 from benchmarks.harness import Benchmark, main
 from benchmarks.papers.shared_filters._decision_trees import Choice, n_waiting, precompute, while_needed
 from benchmarks.papers.shared_filters._instances import Instance, one_row, random_instance
-from eddyline.routing.policy import Group
+from eddyline.routing.policy import RowGroup
 from eddyline.routing.shared_greedy import SharedGreedy
 
 
-def stored_else(stored: dict[Group, int], choice: Choice) -> Choice:
-    def chosen(group: Group) -> int | None:
+def stored_else(stored: dict[RowGroup, int], choice: Choice) -> Choice:
+    def chosen(group: RowGroup) -> int | None:
         found = stored.get(group)
         return choice(group) if found is None else found
 
@@ -38,14 +38,14 @@ def run(bench: Benchmark) -> None:
     anew = while_needed(filters, policy.decide)
     items = instance.rows(bench.size(full=2_000, quick=100), rng).tolist()
 
-    def walk(stored: dict[Group, int]) -> Callable[[], int]:
+    def walk(stored: dict[RowGroup, int]) -> Callable[[], int]:
         choice = stored_else(stored, anew)
         return lambda: sum(len(one_row(filters, choice, item)) for item in items)
 
     grown, off = 0, 0.0
     too_many, asked = 0, []
 
-    def counting(group: Group) -> int | None:
+    def counting(group: RowGroup) -> int | None:
         asked.append(group)
         return anew(group)
 
@@ -54,7 +54,7 @@ def run(bench: Benchmark) -> None:
         worth = sorted((node.saves for node in everything), reverse=True)
         sizes = [0, *(4**k for k in range(20) if 4**k < len(everything)), len(everything)]
         before = float("inf")
-        stored_of: dict[int, dict[Group, int]] = {}
+        stored_of: dict[int, dict[RowGroup, int]] = {}
         left_of: dict[int, float] = {}
         for most in sizes:
             asked.clear()

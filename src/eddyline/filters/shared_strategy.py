@@ -38,7 +38,7 @@ from eddyline.kernels import (
     open_pairs,
     rows_needing,
 )
-from eddyline.routing import FilterSet, Group, InOrder, Learner, Routing, WalkRecord, after, settled_group
+from eddyline.routing import FilterSet, InOrder, Learner, Routing, RowGroup, WalkRecord, after, settled_group
 from eddyline.statistics import own_time_s, places_of
 
 UNKNOWN, FALSE, TRUE, ERROR = 0, 1, 2, 3
@@ -62,7 +62,7 @@ class DecisionNode:
 
     __slots__ = ("filter", "group", "n_rows", "no", "yes")
 
-    def __init__(self, group: Group, filter_: int) -> None:
+    def __init__(self, group: RowGroup, filter_: int) -> None:
         self.group = group
         self.filter = filter_
         self.n_rows = 0.0
@@ -88,7 +88,9 @@ class DecisionTree:
             if len(self._roots) >= MOST_ROOTS:
                 self._roots.clear()
                 self.n_nodes = 0
-            self._roots[open_classes] = self._new_node(settled_group(self.filters, Group(0, 0, open_classes)))
+            self._roots[open_classes] = self._new_node(
+                settled_group(self.filters, RowGroup(0, 0, open_classes))
+            )
         return self._roots[open_classes]
 
     def child(
@@ -121,7 +123,7 @@ class DecisionTree:
             node.n_rows /= 2
         self.n_nodes = len(remaining_nodes)
 
-    def _new_node(self, group: Group) -> DecisionNode | None:
+    def _new_node(self, group: RowGroup) -> DecisionNode | None:
         if not self.filters.needed_filters(group):
             return None
         self.n_nodes += 1

@@ -22,7 +22,7 @@ import numpy as np
 
 from eddyline.routing.in_order import InOrder
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import FloatVector, Group, Profile, Statistics, bits
+from eddyline.routing.policy import FloatVector, Profile, RowGroup, Statistics, bits
 
 MARGIN = 0.03  # of the incumbent's cost
 DEVIATIONS = 2.0  # of the mean difference: less may be chance
@@ -143,7 +143,7 @@ def _by_groups(policy: Learner, rows: Profile, statistics: Statistics) -> FloatV
         evaluated, passed, spent = 0, 0, 0.0
         evaluated_cores: set[int] = set()
         while still_open:
-            k = policy.next(Group(evaluated, passed, still_open))
+            k = policy.next(RowGroup(evaluated, passed, still_open))
             spent += follow_s[k] if cores[k] in evaluated_cores else cost_s[k]
             evaluated_cores.add(cores[k])
             bit = 1 << k

@@ -27,9 +27,9 @@ from eddyline.routing.policy import (
     BoolMatrix,
     FilterSet,
     FloatVector,
-    Group,
     OrderChange,
     Profile,
+    RowGroup,
     Statistics,
 )
 
@@ -52,7 +52,7 @@ class Beliefs:
     passed_rows: tuple[int, ...]  # rows each filter lets through
     dropped_rows: tuple[int, ...]  # rows each filter drops; those it was not evaluated on are in neither
 
-    def agreeing_rows(self, group: Group) -> int:
+    def agreeing_rows(self, group: RowGroup) -> int:
         """The sampled rows on which every filter the group has run gave what it gave there."""
         rows = (1 << self.n_rows) - 1
         evaluated = group.evaluated_filters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.routing.policy import FilterSet, Group, after, settled_group
+from eddyline.routing.policy import FilterSet, RowGroup, after, settled_group
 
 MOST_GROUPS = 1 << 15  # kept; then all are forgotten, and groups on their way begin a chunk anew
 
@@ -18,14 +18,14 @@ class Chunks:
     """
 
     def __init__(
-        self, filters: FilterSet, plan: Callable[[Group], tuple[int, ...]], *, skips: bool = True
+        self, filters: FilterSet, plan: Callable[[RowGroup], tuple[int, ...]], *, skips: bool = True
     ) -> None:
         self._filters = filters
         self._plan = plan
         self.skips = skips
-        self._remaining_filters: dict[Group, tuple[int, ...]] = {}
+        self._remaining_filters: dict[RowGroup, tuple[int, ...]] = {}
 
-    def choice(self, group: Group) -> int | None:
+    def choice(self, group: RowGroup) -> int | None:
         """The filter a group runs next; None where it is at its end."""
         group = settled_group(self._filters, group)
         remaining = self._remaining_filters.get(group, ())
@@ -46,7 +46,7 @@ class Chunks:
                 self._remaining_filters.setdefault(reached, tuple(rest))
         return chosen
 
-    def _needed_of(self, chunk: tuple[int, ...], group: Group) -> tuple[int, ...]:
+    def _needed_of(self, chunk: tuple[int, ...], group: RowGroup) -> tuple[int, ...]:
         needed = self._filters.needed_filters(group)
         return tuple(filter_ for filter_ in chunk if needed >> filter_ & 1)
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.routing.beliefs import WINDOW_ROWS, Beliefs, Believer
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, bits
+from eddyline.routing.policy import FilterSet, OrderChange, RowGroup, Statistics, bits
 
 
 def ranked_filters(
@@ -59,7 +59,7 @@ class FixedGreedy(Believer):
         """(class, filter) in the order of their turns."""
         return [(number, filter_) for number, order in enumerate(self._orders) for filter_ in order]
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         """Which filter these rows run next."""
         for number in bits(group.open_classes):
             for filter_ in self._orders[number]:

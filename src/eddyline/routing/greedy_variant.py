@@ -26,7 +26,7 @@ from typing import Any
 
 from eddyline.routing.beliefs import WINDOW_ROWS, Believer
 from eddyline.routing.chunks import Chunks
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, bits
+from eddyline.routing.policy import FilterSet, OrderChange, RowGroup, Statistics, bits
 
 REACH = 0.25  # d1
 LIKELY = 0.5  # d3
@@ -48,7 +48,7 @@ class Phase:
 
 def phase(
     filters: FilterSet,
-    group: Group,
+    group: RowGroup,
     pass_rate: Sequence[float],
     cost_s: Sequence[float],
     *,
@@ -115,21 +115,21 @@ class GreedyVariant(Believer):
         self._reach, self._likely = reach, likely
         self._chunks = Chunks(filters, self._planned_filters, skips=skips)
 
-    def phase(self, group: Group) -> Phase:
+    def phase(self, group: RowGroup) -> Phase:
         """The phase that begins at a group, by what is believed now."""
         beliefs = self.beliefs
         return phase(
             self.filters, group, beliefs.pass_rate, beliefs.cost_s, reach=self._reach, likely=self._likely
         )
 
-    def _planned_filters(self, group: Group) -> tuple[int, ...]:
+    def _planned_filters(self, group: RowGroup) -> tuple[int, ...]:
         return self.phase(group).chunk
 
-    def choice(self, group: Group) -> int | None:
+    def choice(self, group: RowGroup) -> int | None:
         """Which filter these rows run next; None at the end of their way, which as printed is that of a phase."""
         return self._chunks.choice(group)
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         """Which filter these rows run next."""
         chosen = self.choice(group)
         assert chosen is not None, f"no open class of {group} needs a filter"

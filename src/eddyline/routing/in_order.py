@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import FilterSet, Group, Statistics
+from eddyline.routing.policy import FilterSet, RowGroup, Statistics
 
 
 class InOrder(Learner):
@@ -17,7 +17,7 @@ class InOrder(Learner):
         self.order = tuple(start)
         self._check_order()
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         members, evaluated, still_open = self.filters.members, group.evaluated_filters, group.open_classes
         for k in self.order:
             if members[k] & still_open and not evaluated >> k & 1:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Profile, Statistics
+from eddyline.routing.policy import FilterSet, OrderChange, Profile, RowGroup, Statistics
 
 
 class Learner(ABC):
@@ -20,7 +20,7 @@ class Learner(ABC):
         self.statistics = statistics
 
     @abstractmethod
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         """Which filter these rows run next."""
 
     @abstractmethod

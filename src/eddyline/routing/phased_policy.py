@@ -24,7 +24,7 @@ from eddyline.routing.beliefs import WINDOW_ROWS, Believer
 from eddyline.routing.chunks import Chunks
 from eddyline.routing.fixed_greedy import ranked_filters
 from eddyline.routing.linear_programs import Demand, least_cost
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, bits
+from eddyline.routing.policy import FilterSet, OrderChange, RowGroup, Statistics, bits
 
 SOLVED_TO = 1e-7  # what a solver leaves of a value that should be 1/2 is still one half
 
@@ -48,7 +48,7 @@ class PhasedPolicy(Believer):
         )
         self._chunks = Chunks(filters, self.planned_filters)
 
-    def planned_filters(self, group: Group) -> tuple[int, ...]:
+    def planned_filters(self, group: RowGroup) -> tuple[int, ...]:
         """What is evaluated from a group on, until the next decision."""
         remaining_filters = {
             self.filters.filters_of[q] & ~group.evaluated_filters for q in bits(group.open_classes)
@@ -81,11 +81,11 @@ class PhasedPolicy(Believer):
             *ranked_filters(sorted(needed_filters - cover), beliefs.pass_rate, beliefs.cost_s),
         )
 
-    def choice(self, group: Group) -> int | None:
+    def choice(self, group: RowGroup) -> int | None:
         """Which filter these rows run next; None at the end of their way."""
         return self._chunks.choice(group)
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         """Which filter these rows run next."""
         chosen = self.choice(group)
         assert chosen is not None, f"no open class of {group} needs a filter"

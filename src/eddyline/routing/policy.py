@@ -23,7 +23,7 @@ FloatVector = npt.NDArray[np.float64]
 BoolMatrix = npt.NDArray[np.bool_]
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """What rows that travel together have in common."""
 
     evaluated_filters: int  # filters
@@ -65,11 +65,11 @@ class FilterSet:
         return tuple(members)
 
     @property
-    def start(self) -> Group:
+    def start(self) -> RowGroup:
         """A row on which nothing has run and every class is open."""
-        return Group(0, 0, (1 << len(self.queries)) - 1)
+        return RowGroup(0, 0, (1 << len(self.queries)) - 1)
 
-    def needed_filters(self, group: Group) -> int:
+    def needed_filters(self, group: RowGroup) -> int:
         """The bitset of filters that some open class still needs."""
         evaluated, still_open = group.evaluated_filters, group.open_classes
         needed = 0
@@ -79,24 +79,24 @@ class FilterSet:
         return needed
 
 
-def settled_group(filters: FilterSet, group: Group) -> Group:
+def settled_group(filters: FilterSet, group: RowGroup) -> RowGroup:
     """The group with classes closed that wait for no filter: all theirs have passed."""
     waiting = 0
     for filter_, members in enumerate(filters.members):
         if not group.evaluated_filters >> filter_ & 1:
             waiting |= members
-    return Group(group.evaluated_filters, group.passed_filters, group.open_classes & waiting)
+    return RowGroup(group.evaluated_filters, group.passed_filters, group.open_classes & waiting)
 
 
-def after(filters: FilterSet, group: Group, filter_: int, *, passes: bool) -> Group:
+def after(filters: FilterSet, group: RowGroup, filter_: int, *, passes: bool) -> RowGroup:
     """The group that rows belong to once a filter has run on them."""
     bit = 1 << filter_
     if passes:
         return settled_group(
-            filters, Group(group.evaluated_filters | bit, group.passed_filters | bit, group.open_classes)
+            filters, RowGroup(group.evaluated_filters | bit, group.passed_filters | bit, group.open_classes)
         )
     still_open = group.open_classes & ~filters.members[filter_]
-    return settled_group(filters, Group(group.evaluated_filters | bit, group.passed_filters, still_open))
+    return settled_group(filters, RowGroup(group.evaluated_filters | bit, group.passed_filters, still_open))
 
 
 def bits(of: int) -> Iterator[int]:
@@ -172,7 +172,7 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         """Which filter these rows run next. Only called while some open class needs one."""
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Profile, Statistics, bits
+from eddyline.routing.policy import FilterSet, OrderChange, Profile, RowGroup, Statistics, bits
 from eddyline.statistics import uniform_of
 
 
@@ -26,7 +26,7 @@ class RandomChoice(Learner):
         self.seed = seed
         self.n_batches = 0
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         offered = list(bits(self.filters.needed_filters(group)))
         assert offered, f"no open class needs another filter: {group}"
         return offered[int(uniform_of(self.seed, self.n_batches, *group) * len(offered))]

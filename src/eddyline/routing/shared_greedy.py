@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eddyline.routing.beliefs import WINDOW_ROWS, Believer
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Statistics, after
+from eddyline.routing.policy import FilterSet, OrderChange, RowGroup, Statistics, after
 
 SMOOTHING = 10.0  # sampled rows that the marginal counts for against those that agree
 MOST_DECISIONS = 1 << 15  # kept; then all are forgotten, and what is still met is decided anew
@@ -54,7 +54,7 @@ class SharedGreedy(Believer):
         )
         self._smoothing = smoothing
         self._is_conditional = is_conditional
-        self._decisions: dict[Group, int] = {}
+        self._decisions: dict[RowGroup, int] = {}
         self._weights = _planes(filters)
         cores = _core_mates(filters)
         self._places = [(k, 1 << k, filters.members[k], cores[k]) for k in self.start if filters.members[k]]
@@ -66,7 +66,7 @@ class SharedGreedy(Believer):
 
     # ------------------------------------------------------------------------------------- deciding
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         """Which filter these rows run next."""
         decided = self._decisions.get(group)
         if decided is None:
@@ -76,7 +76,7 @@ class SharedGreedy(Believer):
             self._decisions[group] = decided
         return decided
 
-    def decide(self, group: Group) -> int:
+    def decide(self, group: RowGroup) -> int:
         """What `next` answers, worked out anew."""
         waiting = self._needed_filters(group)
         assert waiting, f"no open class of {group} needs a filter"
@@ -92,7 +92,7 @@ class SharedGreedy(Believer):
                 chosen, least = k, rank
         return chosen
 
-    def _needed_filters(self, group: Group) -> list[tuple[int, int, int]]:
+    def _needed_filters(self, group: RowGroup) -> list[tuple[int, int, int]]:
         """What a group needs, in the order of `start`: filter, open classes that have it, evaluated filters of its core."""
         evaluated, still_open = group.evaluated_filters, group.open_classes
         return [
@@ -101,7 +101,7 @@ class SharedGreedy(Believer):
             if not evaluated & bit and (here := members & still_open)
         ]
 
-    def _ranks(self, group: Group, needed: list[tuple[int, int, int]]) -> Iterator[tuple[int, float]]:
+    def _ranks(self, group: RowGroup, needed: list[tuple[int, int, int]]) -> Iterator[tuple[int, float]]:
         """Seconds per query resolved, of each filter."""
         beliefs, smoothing = self.beliefs, self._smoothing
         rows = beliefs.agreeing_rows(group) if self._is_conditional and beliefs.n_rows else 0
@@ -117,14 +117,14 @@ class SharedGreedy(Believer):
     def _participation(self, classes: int) -> float:
         return sum(weight * (classes & plane).bit_count() for weight, plane in self._weights)
 
-    def rank_order(self, group: Group) -> tuple[int, ...]:
+    def rank_order(self, group: RowGroup) -> tuple[int, ...]:
         """What a group needs, by rank as of now: the fixed order for rows too few to be decided about again."""
         return tuple(k for k, _ in self._ranked_filters(group))
 
-    def _ranked_filters(self, group: Group) -> list[tuple[int, float]]:
+    def _ranked_filters(self, group: RowGroup) -> list[tuple[int, float]]:
         return sorted(self._ranks(group, self._needed_filters(group)), key=lambda ranked: ranked[1])
 
-    def pass_rate(self, group: Group, filter_: int) -> float:
+    def pass_rate(self, group: RowGroup, filter_: int) -> float:
         """The share of a group's rows that a filter is believed to let through."""
         beliefs = self.beliefs
         if not self._is_conditional:
@@ -180,7 +180,7 @@ class SharedGreedy(Believer):
             "decisions": len(self._decisions),
         }
 
-    def _shown(self, group: Group, share: float, levels: int) -> dict[str, Any] | None:
+    def _shown(self, group: RowGroup, share: float, levels: int) -> dict[str, Any] | None:
         if levels == 0 or not self.filters.needed_filters(group):
             return None
         filter_ = self.next(group)

@@ -25,7 +25,7 @@ from itertools import accumulate
 from typing import Any, Literal, Self
 
 from eddyline.routing.learner import Learner
-from eddyline.routing.policy import FilterSet, Group, OrderChange, Profile, Statistics, bits
+from eddyline.routing.policy import FilterSet, OrderChange, Profile, RowGroup, Statistics, bits
 from eddyline.statistics import uniform_of
 
 DECAY = 0.5  # of all tickets, in DECAY_ROWS sampled rows
@@ -63,7 +63,7 @@ class Tickets(Learner):
         self.n_batches = 0
         self.n_sampled_rows = 0  # sampled rows
 
-    def next(self, group: Group) -> int:
+    def next(self, group: RowGroup) -> int:
         return self._drawn_filter(group, uniform_of(self.seed, self.n_batches, *group))
 
     def learn(self, profile: Profile, statistics: Statistics) -> list[OrderChange]:
@@ -78,7 +78,7 @@ class Tickets(Learner):
 
     def walk(self, dropped: Sequence[bool], still_open: int) -> int:
         """Let one row go by the lottery, and account for it; how many filters it ran."""
-        group = Group(0, 0, still_open)
+        group = RowGroup(0, 0, still_open)
         n_run = 0
         while self.filters.needed_filters(group):
             k = self._drawn_filter(group, uniform_of(self.seed, -1 - self.n_sampled_rows, n_run))
@@ -86,7 +86,7 @@ class Tickets(Learner):
             members = self.filters.members[k]
             after = group.open_classes if passed else group.open_classes & ~members
             gained = self._weight(members if self.accounting == "tuple" else members & group.open_classes)
-            group = Group(group.evaluated_filters | 1 << k, group.passed_filters | int(passed) << k, after)
+            group = RowGroup(group.evaluated_filters | 1 << k, group.passed_filters | int(passed) << k, after)
             is_back = passed if self.accounting == "predicate" else self.filters.needed_filters(group) != 0
             if not is_back:  # otherwise all that was gained is lost again
                 self.tickets[k] += gained
@@ -116,7 +116,7 @@ class Tickets(Learner):
         assert len(self.tickets) == self.filters.n_filters
         assert min(self.tickets, default=self.floor) >= self.floor, self.tickets
 
-    def _drawn_filter(self, group: Group, uniform: float) -> int:
+    def _drawn_filter(self, group: RowGroup, uniform: float) -> int:
         offered = list(bits(self.filters.needed_filters(group)))
         assert offered, f"no open class needs another filter: {group}"
         cost_s = self.statistics.cost_s

@@ -70,7 +70,7 @@ RelationOf = Callable[[BoundQuery], UnnamedRelation]  # the view without a name 
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupClauses:
     """What a SELECT says of groups and frames."""
 
     group_by: tuple[Expression, ...]
@@ -100,7 +100,7 @@ def emission_of(properties: Properties | None) -> Emission:
 
 
 def aggregated(
-    bound: BoundQuery, groups: Groups, emission: Emission, relation_of: RelationOf, number: str
+    bound: BoundQuery, groups: GroupClauses, emission: Emission, relation_of: RelationOf, number: str
 ) -> BoundQuery:
     """The query over its aggregation, as an input with this number. Raises NeedsLiteral for constants of the class."""
     refuse_inputs(bound)
@@ -129,7 +129,7 @@ def selected(bound: BoundQuery) -> BoundQuery:
     return replace(bound, where=where, aggregating=replace(aggregating, deadlines=deadlines))
 
 
-def refuse_outer_columns(bound: BoundQuery, groups: Groups) -> None:
+def refuse_outer_columns(bound: BoundQuery, groups: GroupClauses) -> None:
     """Refuse columns of the query around one that aggregates: there is one aggregation for all of its rows."""
     own = {entry.alias for entry in bound.inputs}
     below = (*expressions_of(bound), *groups.group_by, *groups.results(bound))
@@ -147,7 +147,7 @@ def refuse_outer_columns(bound: BoundQuery, groups: Groups) -> None:
 
 
 def _grouped(
-    bound: BoundQuery, groups: Groups, emission: Emission, relation_of: RelationOf, number: str
+    bound: BoundQuery, groups: GroupClauses, emission: Emission, relation_of: RelationOf, number: str
 ) -> BoundQuery:
     results = groups.results(bound)
     refuse_over_in_groups(results, groups.qualify)
@@ -228,7 +228,7 @@ def _with_deadlines(
 
 
 def _framed(
-    bound: BoundQuery, groups: Groups, emission: Emission, relation_of: RelationOf, number: str
+    bound: BoundQuery, groups: GroupClauses, emission: Emission, relation_of: RelationOf, number: str
 ) -> BoundQuery:
     refuse_emission(emission, "results of OVER are final by themselves, and rows go by their frames")
     results = groups.results(bound)

@@ -10,7 +10,7 @@ from eddyline.errors import Span, UnsupportedError
 from eddyline.model import GroupWindow, Stream
 from eddyline.sql import syntax
 from eddyline.sql.aggregate_refusals import Emission
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, aggregated, refuse_outer_columns
+from eddyline.sql.aggregations import DEFAULT_EMISSION, GroupClauses, aggregated, refuse_outer_columns
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.parse import ParsedText
 from eddyline.sql.sets import distinct_span
@@ -65,7 +65,7 @@ class InputNumbers:
         self.labels[bound.inputs[0].alias] = (node.alias or "subquery",)
         return query_entry(node.span, node.alias, entry.source.schema.names, bound)
 
-    def aggregated(self, query: syntax.QueryNode, bound: BoundQuery, groups: Groups) -> BoundQuery:
+    def aggregated(self, query: syntax.QueryNode, bound: BoundQuery, groups: GroupClauses) -> BoundQuery:
         """The query over its aggregation, whose class of rows is a view without a name."""
         line = self._parsed.text.count("\n", 0, query.span.start) + 1
 

@@ -21,7 +21,7 @@ from eddyline.errors import (
 from eddyline.model import Expression, Input, Stream
 from eddyline.sql import syntax
 from eddyline.sql.aggregate_refusals import Emission, refuse_emission
-from eddyline.sql.aggregations import DEFAULT_EMISSION, Groups, selected
+from eddyline.sql.aggregations import DEFAULT_EMISSION, GroupClauses, selected
 from eddyline.sql.bind import Binder, KnownFunctions
 from eddyline.sql.bound_query import BoundQuery, with_aliases
 from eddyline.sql.constant_types import Constants
@@ -318,7 +318,7 @@ class _TextBinder:
         bind_group_windows(query, binder)
         projection = projected_columns(self._parsed, query, binder, part)
         group_by = grouping(query, binder, projection)
-        groups = Groups(group_by, *conditions_on_results(query, binder, projection, group_by))
+        groups = GroupClauses(group_by, *conditions_on_results(query, binder, projection, group_by))
         around.n_predicates += binder.n_predicates
         where = all_of([*joined.conditions, *(() if where is None else (where,))])
         inputs, streams = tuple(joined.inputs), tuple(joined.streams)
