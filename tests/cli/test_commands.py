@@ -200,6 +200,18 @@ def test_filters_are_explained_of_one_stream_or_of_all(shell, home):
         assert shell(wrong).err.startswith("explain takes a query, --all, --filters, --joins or --aggregates")
 
 
+def test_aggregates_are_explained_of_one_stream_or_of_all(shell, home):
+    assert shell("eddyline explain --aggregates").out == "there are no aggregates\n"
+    text = "SELECT sym, count(*) AS n FROM trades GROUP BY sym"
+    assert shell(f'eddyline query add "{text}" --name n').code == 0
+    said = shell("eddyline explain --aggregates trades").out.splitlines()
+    assert said[0] == "trades: 4 rows, 0 late, watermark 2026-01-05T09:29:58Z"
+    assert "  read by    n" in said
+    (facts,) = shell("eddyline explain --aggregates --json").json["classes"]
+    assert (facts["words"], facts["keys"], facts["n_queries"]) == ("FROM trades", ["sym"], 1)
+    assert shell("eddyline explain --aggregates tardes").code == 1
+
+
 def test_why_takes_pairs_or_json_or_nothing(shell, home):
     said = shell("eddyline why cheap sector=TECH price=13")
     assert said.out == (

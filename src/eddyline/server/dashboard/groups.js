@@ -12,6 +12,7 @@ const SOON_MS = 300; // after a result: several come with one round
 const SHOWN = 50; // groups
 const LEFT_MS = 12_000; // for how long a group that left is shown as such
 const POINTS = 240; // of the plot
+const REST = 9; // times as long as groups took to come, until they are asked for again: a million take a second
 const PAST = 500; // results that the plot begins with
 
 const LARGEST_FIRST = [">", ">="];
@@ -19,7 +20,7 @@ const LARGEST_FIRST = [">", ">="];
 /** The card of a rule with GROUP BY. */
 export class RuleGroups {
   constructor(path, signal) {
-    Object.assign(this, { path, signal, isAll: false, chosen: null, rows: new Map(), points: [], timer: 0, thresholds: [] });
+    Object.assign(this, { path, signal, isAll: false, chosen: null, rows: new Map(), points: [], timer: 0, restUntil: 0, thresholds: [] });
     this.notice = h("div");
     this.count = h("span", { class: "soft small", role: "status" });
     this.all = h("button", { class: "button little", type: "button", "aria-pressed": "false", title: "Also groups that HAVING leaves out", on: { click: () => this.toggle() } }, "All groups");
@@ -40,16 +41,17 @@ export class RuleGroups {
     if (!this.element.hidden) return;
     this.element.hidden = false;
     this.refresh = refresher(this.notice, () => this.load(), (found) => this.draw(found), { signal: this.signal, what: "Loading the groups" });
-    every(EVERY_MS, () => this.refresh(), this.signal);
+    every(EVERY_MS, () => (performance.now() < this.restUntil ? null : this.refresh()), this.signal);
   }
 
   /** A result came: the groups are others now. */
   hurry() {
     if (this.element.hidden || this.timer) return;
-    this.timer = setTimeout(() => { this.timer = 0; this.refresh(); }, SOON_MS);
+    this.timer = setTimeout(() => { this.timer = 0; this.refresh(); }, Math.max(SOON_MS, this.restUntil - performance.now()));
   }
 
   async load() {
+    const began = performance.now();
     const [threshold] = this.thresholds;
     const order = threshold ? `${threshold.words} ${LARGEST_FIRST.includes(threshold.operator) ? "desc" : "asc"}` : null;
     const found = await get(`${this.path}/groups`, { having: !this.isAll, limit: SHOWN, order }, { signal: this.signal });
@@ -59,6 +61,7 @@ export class RuleGroups {
       const alone = await get(`${this.path}/groups`, { having: false, limit: 1, where }, { signal: this.signal });
       found.chosen = alone.groups[0] ?? null;
     }
+    this.restUntil = performance.now() + REST * (performance.now() - began);
     return found;
   }
 
