@@ -40,7 +40,7 @@ def test_groups_that_never_end_are_accepted_with_a_warning_that_names_keep(engin
     assert engine.query("SELECT card, count(*) AS n FROM auths GROUP BY card", keep="30 days").warnings == []
 
 
-TIME = "What was told of rows that have come would be another thing in every round."
+TIME = "Results of rows that have come would change in every round."
 REFUSED = [
     ("SELECT count(*) AS n FROM auths GROUP BY window(seen, '1 minute')",
      "window() takes the time of auths, ts",

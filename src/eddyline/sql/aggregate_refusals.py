@@ -128,7 +128,7 @@ def refuse_now(expressions: Iterable[Expression], where: str, hint: str) -> None
             raise UnsupportedError(
                 f"now() cannot stand in {where}",
                 span=e.span,
-                detail="What was told of rows that have come would be another thing in every round.",
+                detail="Results of rows that have come would change in every round.",
                 hint=hint,
             )
 
