@@ -150,7 +150,7 @@ def test_a_row_behind_the_watermark_finds_its_windows_closed(engine):
         "its windows have closed: the watermark is at 2026-01-01T12:24:00Z, and later rows are in no window",
     ]
     (open_window,) = query.why(auth("A", 3, 26)).groups
-    assert open_window.notes == ("it is told once, when the watermark reaches 2026-01-01T12:30:00Z",)
+    assert open_window.notes == ("it is a result only once, when the watermark reaches 2026-01-01T12:30:00Z",)
 
 
 def test_a_session_holds_rows_that_are_no_more_than_its_gap_away(engine):

@@ -34,7 +34,13 @@ from eddyline.expressions import Frame, evaluate, is_volatile
 from eddyline.filters import Why, WhyNot
 from eddyline.model import AtomKind, QueryState, Round, Shape, iso_time
 from eddyline.notebook import html_table
-from eddyline.receipts import branches_over, has_repeated_sets, input_numbers, record_written_out
+from eddyline.receipts import (
+    branches_over,
+    has_repeated_sets,
+    input_numbers,
+    record_written_out,
+    why_group_result,
+)
 from eddyline.rules import endless_groups, output_warnings
 from eddyline.runtime import Subscription, WhenFull, call_each
 from eddyline.storage import StoredPart
@@ -268,12 +274,9 @@ class Query:
             grouped = grouped_query(self._rounds, record)
             if grouped is not None:
                 if isinstance(row, Result):
-                    raise NotBuiltError(
-                        f"why of a result of {own.name}, which aggregates, is not built in this version",
-                        hint="Ask about a row of the stream that is in its group.",
-                    )
+                    return why_group_result(self._rounds, self._engine.receipt(row))
                 live = live_groups(self._rounds, own)
-                of_groups = why_grouped(self._rounds, grouped.of_live(live), live, row)
+                of_groups = why_grouped(self._rounds, grouped.over(live.aggregation), live, row)
                 return replace(of_groups, notes=(*_sees_no_rows(self._rounds, record), *of_groups.notes))
             is_composed = record.shape.join is not None or record.shape.branches or record is not own
             if isinstance(row, Result) and is_composed:
@@ -294,7 +297,7 @@ class Query:
             grouped = grouped_query(self._rounds, record)
             if grouped is not None:
                 live = live_groups(self._rounds, own)
-                return why_not_grouped(self._rounds, grouped.of_live(live), live, last, since, notes)
+                return why_not_grouped(self._rounds, grouped.over(live.aggregation), live, last, since, notes)
             return why_not_rows(self._rounds, record, last, since, notes)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, suspended, trial_docu
 from eddyline.expressions import literal_value
 from eddyline.filters import Why
 from eddyline.model import Properties, QueryState, is_alert, iso_time
-from eddyline.receipts import record_of_receipt, recorded_values
+from eddyline.receipts import record_of_receipt, recorded_values, why_group_result
 from eddyline.spark import running_session
 from eddyline.sql import FIELDS, stream_words, streams_of
 
@@ -284,6 +284,8 @@ class QueryCommands:
         """What each condition of its query, as it was then, says about the row of a result."""
         receipt = self._engine.receipt(result)
         with self._rounds.lock:
+            if "group" in receipt:
+                return _why_answer(why_group_result(self._rounds, receipt))
             record = record_of_receipt(self._rounds, receipt)
             branch = record_of_rows(record, receipt)
             recorded = recorded_values(receipt, record.shape, branch.shape)

@@ -23,7 +23,7 @@ from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busie
 from eddyline.explain.current_groups import MOST_GROUPS, current_groups
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
 from eddyline.explain.filter_state import filter_facts, has_filters
-from eddyline.explain.group_why import why_grouped, why_not_grouped
+from eddyline.explain.group_why import SHOWN_ROWS, entry_verdict, members, why_grouped, why_not_grouped
 from eddyline.explain.grouped_query import GroupedQuery, LiveGroups, grouped_query, live_groups
 from eddyline.explain.join_state import held_sizes, join_facts
 from eddyline.explain.partitions import partitions_of
@@ -35,6 +35,7 @@ from eddyline.explain.union_parts import branch_record
 
 __all__ = [
     "MOST_GROUPS",
+    "SHOWN_ROWS",
     "TRIAL_ROWS",
     "TRIAL_S",
     "AggregateCounters",
@@ -61,6 +62,7 @@ __all__ = [
     "condition_texts",
     "counters",
     "current_groups",
+    "entry_verdict",
     "event_words",
     "explain",
     "explain_index",
@@ -71,6 +73,7 @@ __all__ = [
     "in_words",
     "join_facts",
     "live_groups",
+    "members",
     "partitions_of",
     "rounded",
     "suspended",

@@ -119,11 +119,12 @@ def _group_verdict(
     """What conditions say of one group, with the newest of its rows."""
     one = entries.slice(at, 1)
     rows, notes = _rows_of_group(query, one, recent, context)
-    verdict = _verdict(query, one, context)
+    verdict = entry_verdict(query, one, context)
     return replace(verdict, rows=rows, notes=(*_time_notes(query, one, context), *notes))
 
 
-def _verdict(query: GroupedQuery, one: pa.RecordBatch, context: Context) -> GroupVerdict:
+def entry_verdict(query: GroupedQuery, one: pa.RecordBatch, context: Context) -> GroupVerdict:
+    """What conditions say of one group, or of one row over its frame, without its rows."""
     record = query.record
     found = why(record.name, record.shape, condition_texts(record), record.constants, one, context)
     clauses = tuple(
@@ -169,7 +170,9 @@ def members(query: GroupedQuery, one: pa.RecordBatch, rows: NumberedClassRows, c
     if query.aggregation.window is not None:
         ((start, end),) = query.spans(one)
         times = query.window_times(rows, context.time_zone)
-        is_mine &= np.array([us is not None and start <= us < end for us in times], dtype=bool)
+        is_mine &= ~rows.is_late & np.array(
+            [us is not None and start <= us < end for us in times], dtype=bool
+        )
     if query.aggregation.bounds:
         is_mine &= np.logical_and.reduce(
             [is_within for _, is_within in query.within_bounds(rows.columns, context.now_us)]
@@ -198,7 +201,7 @@ def _bound_verdicts(query: GroupedQuery, row: pa.RecordBatch, context: Context) 
 
 
 def _time_notes(query: GroupedQuery, one: pa.RecordBatch, context: Context) -> list[str]:
-    """When time alone changes what HAVING says of a group; when a window of emit = 'final' is told."""
+    """When time alone changes what HAVING says of a group; when a window of emit = 'final' is a result."""
     notes = []
     for bound in query.aggregating.deadlines:
         (value,) = one.column(bound.column).cast(pa.int64()).to_pylist()
@@ -220,9 +223,8 @@ def _time_notes(query: GroupedQuery, one: pa.RecordBatch, context: Context) -> l
             )
     if query.aggregation.is_final:
         ((_, end_us),) = query.spans(one)
-        notes.append(
-            f"it is told once, when the watermark {'is past' if query.noun == 'session' else 'reaches'} {iso_time(end_us)}"
-        )
+        reaches = "is past" if query.noun == "session" else "reaches"
+        notes.append(f"it is a result only once, when the watermark {reaches} {iso_time(end_us)}")
     return notes
 
 
@@ -249,7 +251,7 @@ def _over_verdict(
     context = rounds.context()
     entries = query.entries_of(both, context)
     note = f"as if it came now, over the {plural(len(recent), 'row')} that are retained in memory"
-    return [_verdict(query, entries.slice(entries.num_rows - 1, 1), context)], [note]
+    return [entry_verdict(query, entries.slice(entries.num_rows - 1, 1), context)], [note]
 
 
 def _replay_notes(n: int) -> list[str]:
@@ -292,7 +294,7 @@ def why_not_grouped(
     found = why_not(record.name, record.shape, texts, record.constants, entries, context, since, found_notes)
     nearest = nearest_misses(record.shape, record.constants, entries, context, NEAREST).tolist()
     if query.aggregation.is_over:
-        groups = [_verdict(query, entries.slice(at, 1), context) for at in nearest]
+        groups = [entry_verdict(query, entries.slice(at, 1), context) for at in nearest]
     else:
         groups = [_group_verdict(query, entries, at, recent, context) for at in nearest]
     same = {each.name: getattr(found, each.name) for each in fields(WhyNot)}

@@ -56,13 +56,14 @@ class GroupedQuery:
     def aggregation(self) -> Aggregation:
         return self.aggregating.aggregation
 
-    def of_live(self, live: LiveGroups) -> GroupedQuery:
-        """The same over the groups that are kept for it, where these are of the same rows: a text in which views are written out
-        does not say how long they keep groups, nor that windows are told once."""
-        told = replace(live.aggregation, name="", is_final=False, keep_us=None)
-        if replace(self.aggregation, name="", is_final=False, keep_us=None) != told:
-            return self
-        return replace(self, aggregating=replace(self.aggregating, aggregation=live.aggregation))
+    def over(self, aggregation: Aggregation) -> GroupedQuery:
+        """The same over the aggregation of the query or view that has the aggregates: a text in which views are written out does
+        not say how long these keep groups, nor that windows are results only when they close."""
+        plain = replace(aggregation, name="", is_final=False, keep_us=None)
+        if replace(self.aggregation, name="", is_final=False, keep_us=None) != plain:
+            stated = replace(self.aggregation, is_final=aggregation.is_final, keep_us=aggregation.keep_us)
+            return replace(self, aggregating=replace(self.aggregating, aggregation=stated))
+        return replace(self, aggregating=replace(self.aggregating, aggregation=aggregation))
 
     @property
     def noun(self) -> str:
@@ -256,7 +257,7 @@ def has_aggregates(shape: Shape) -> bool:
 def grouped_query(rounds: RoundEngine, record: QueryRecord) -> GroupedQuery | None:
     """A query over declared streams, taken apart; None if it has no aggregates. The lock is held.
 
-    Raises NotBuiltError for aggregates of which this cannot be told.
+    Raises NotBuiltError for aggregates of which this is not known.
     """
     shape = record.shape
     if not has_aggregates(shape):

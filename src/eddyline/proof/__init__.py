@@ -11,6 +11,7 @@ from eddyline.proof.claims import (
     Claim,
     ClaimDifference,
     FunctionVersion,
+    GroupClaim,
     InputRows,
     JudgeFinding,
     JudgeStopped,
@@ -25,6 +26,7 @@ from eddyline.proof.claims import (
 )
 from eddyline.proof.departures import departure_proof
 from eddyline.proof.duckdb import DuckDbJudge
+from eddyline.proof.groups import group_proof
 from eddyline.proof.inputs import WrittenInput, quoted, written_inputs
 from eddyline.proof.recorded_values import replayed_claim
 from eddyline.proof.spark_texts import ARRIVAL, INPUT, SparkText, spark_text
@@ -40,6 +42,7 @@ __all__ = [
     "DuckDbJudge",
     "Edit",
     "FunctionVersion",
+    "GroupClaim",
     "InputRows",
     "JudgeFinding",
     "JudgeStopped",
@@ -54,6 +57,7 @@ __all__ = [
     "departure_proof",
     "edited_text",
     "from_json",
+    "group_proof",
     "no_columns",
     "proof_of",
     "quoted",

@@ -34,12 +34,15 @@ from eddyline.types import FLOAT, type_name
 
 # Functions whose last digits the mathematical libraries of Java and C choose differently (docs/sql.md), and by how much.
 LAST_DIGITS = 3
+# Sums of DOUBLE depend on the order in which they are added: engines may differ from the ninth digit on, as vectors of them do.
+SUM_DIGITS = 1 << 22
 _TRANSCENDENTAL = frozenset(
     [
         *["exp", "expm1", "ln", "log", "log10", "log2", "log1p", "pow", "power", "cbrt", "hypot"],
         *["sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"],
     ]
 )
+_APPROXIMATE = frozenset(["approx_count_distinct", "approx_percentile", "percentile_approx"])
 EXAMPLES = 3  # of differences that are reported
 
 
@@ -80,6 +83,15 @@ class InputRows:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupClaim:
+    """What tells the result of a group or frame apart from others that a text gives of its rows."""
+
+    arrivals: npt.NDArray[np.int64]  # of the rows
+    row: int | None = None  # of OVER: the number of the row whose result it is
+    sliding: tuple[int, int] | None = None  # start and size in microseconds, of a window that others overlap
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Of `rows`, numbered by `arrivals`, `text` gives `results`, which come of the rows `matches`, in that order."""
 
@@ -97,6 +109,7 @@ class Claim:
     inputs: tuple[
         InputRows, ...
     ] = ()  # a join: its inputs as they stand in the text; `rows` then has no columns
+    group: GroupClaim | None = None  # the text has aggregates, and its one input all rows of a group
 
     @property
     def column_names(self) -> frozenset[str]:
@@ -105,7 +118,9 @@ class Claim:
         return frozenset(name.lower() for table in tables for name in table.schema.names)
 
     def row_label(self, arrival: int) -> str:
-        """What messages call a row; of a join, the rows it is made of."""
+        """What messages call a row; of a join, the rows it is made of; of a group, all of them."""
+        if self.group is not None:
+            return f"The {len(self.group.arrivals):,} rows of the group"
         numbers = [str(entry.arrival) for entry in self.inputs if entry.arrival is not None]
         return f"Rows {', '.join(numbers)}" if numbers else f"Row {arrival}"
 
@@ -210,17 +225,18 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
             name: (type_from(parameter["type"]), from_json(parameter["value"], type_from(parameter["type"])))
             for name, parameter in (receipt["params"] | written.get("params", {})).items()
         }
-        tables = [table_of(row) for row in receipt["rows"]]
+        tables = [] if "group" in receipt else [table_of(row) for row in receipt["rows"]]
         results = rows_from_json([receipt["result"]], schema_from_text(receipt["columns"]))
         recorded = tuple(_recorded_value(entry) for entry in receipt.get("recorded", ()))
     except ValueError as error:
         raise ProofError(f"result {receipt['id']} cannot be proven", detail=f"{error}.") from None
-    stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
-    if "arrival" in receipt:  # a join or table, which numbers its results itself
+    if "arrival" in receipt:  # a join, table or group, which numbers its results itself
         stream, rows, number = "", no_columns(1), receipt["arrival"]
-        inputs = claim_inputs(receipt["rows"], receipt.get("other_inputs", ()))
+        inputs = () if "group" in receipt else claim_inputs(receipt["rows"], receipt.get("other_inputs", ()))
+    else:
+        stream, rows, number = receipt["rows"][0]["stream"], tables[0], receipt["rows"][0]["arrival"]
     arrivals = np.array([number], np.int64)
-    return Claim(
+    claim = Claim(
         text=written.get("text", receipt["text"]),
         params=params,
         stream=stream,
@@ -233,6 +249,34 @@ def claim_of(receipt: Mapping[str, Any]) -> Claim:
         results=results,
         recorded_values=recorded,
         inputs=inputs,
+    )
+    has_left = receipt["change"] in ("delete", "update_preimage")
+    return claim_at(claim, receipt, "before" if has_left else "after") if "group" in receipt else claim
+
+
+def claim_at(claim: Claim, receipt: Mapping[str, Any], moment: str) -> Claim:
+    """The claim of a receipt of a group, over the rows that the group had before the round, or after it."""
+    for word in words_of(claim.text):
+        if word.is_name and word.name.lower() in _APPROXIMATE:
+            raise ProofError(
+                f"{word.name} is an estimate, which every engine makes in its own way", text=claim.text
+            )
+    group, at = receipt["group"], receipt["group"][moment]
+    has_row = set(at["arrivals"])
+    mine = [row for row in receipt["rows"] if row["arrival"] in has_row]
+    table = rows_from_json([row["row"] for row in mine], schema_from_text(group["columns"])).select(
+        group["seen"]
+    )
+    sliding = group.get("sliding")
+    return replace(
+        claim,
+        now_us=at["now_us"],
+        inputs=(InputRows(group["stream"], group["stream"], table, receipt["arrival"]),),
+        group=GroupClaim(
+            np.array([row["arrival"] for row in mine], np.int64),
+            group.get("row"),
+            None if sliding is None else (sliding["start_us"], sliding["size_us"]),
+        ),
     )
 
 
@@ -312,7 +356,7 @@ def claim_difference(claim: Claim, found: JudgeFinding) -> ClaimDifference:
     else:
         ours = claim.results.take(pa.array(np.searchsorted(claim.matches, shared)))
         theirs = found.results.take(pa.array(np.searchsorted(found.matches, shared)))
-        differences = _value_differences(ours, theirs, _ulps(claim.text))
+        differences = _value_differences(ours, theirs, _ulps(claim))
         different = [int(shared[at]) for at in differences]
         examples += [
             f"{called(int(shared[at]))}: {difference}."
@@ -348,8 +392,11 @@ def _value_differences(ours: pa.Table, theirs: pa.Table, ulps: int) -> dict[int,
     return dict(sorted(differences.items()))
 
 
-def _ulps(text: str) -> int:
-    """By how many steps floating numbers may differ: those of functions that every library computes a little differently."""
-    words: Sequence[str] = [word.text.lower() for word in words_of(text)]
+def _ulps(claim: Claim) -> int:
+    """By how many steps floating numbers may differ: those of functions that every library computes a little differently, and
+    those of aggregates."""
+    if claim.group is not None:
+        return SUM_DIGITS
+    words: Sequence[str] = [word.text.lower() for word in words_of(claim.text)]
     called = {word for word, after in itertools.pairwise(words) if after == "("}
     return LAST_DIGITS if called & _TRANSCENDENTAL else 0

@@ -21,6 +21,7 @@ from eddyline.proof.claims import (
     claim_of,
     table_of,
 )
+from eddyline.proof.groups import group_proof
 from eddyline.proof.inputs import texts_with_inner_join
 from eddyline.proof.values import rows_to_json
 
@@ -31,6 +32,8 @@ class _Judge(Protocol):
 
 def departure_proof(proof: Proof, receipt: Mapping[str, Any], judge: _Judge) -> Proof:
     """A proof that rows gave a result; if they left with it, with what a judge finds of what the round left in their place."""
+    if "group" in receipt:
+        return group_proof(proof, receipt, judge)
     if not receipt.get("changes"):
         return proof
     lead = "After " + ", ".join(

@@ -51,6 +51,8 @@ class DuckDbJudge:
         claim, notes = replayed_claim(claim)
         if claim.functions:
             raise ProofError("DuckDB does not judge functions", hint="pip install 'eddyline[spark]'")
+        if claim.group is not None:
+            raise ProofError("DuckDB does not judge aggregates", hint="pip install 'eddyline[spark]'")
         if claim.inputs:
             return self._join_finding(claim, notes)
         plain_query = plain(claim.text, claim.stream, claim.rows.schema, claim.params)

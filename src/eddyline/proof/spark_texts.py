@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from eddyline.errors import ProofError
 from eddyline.proof.claims import Claim
+from eddyline.proof.groups import row_edits, window_edits
 from eddyline.proof.inputs import table_edits
 from eddyline.proof.words import Edit, SqlWord, edited_text, from_at, json_path, words_of
 from eddyline.types import (
@@ -70,6 +71,12 @@ def spark_text(claim: Claim) -> SparkText:
         tables = [INPUT.format(k) for k in range(1, len(claim.inputs) + 1)]
         edits += table_edits(claim.text, [entry.stream for entry in claim.inputs], tables)
         words = [w for w in words if not any(e.start <= w.start < e.end for e in edits)]
+    if claim.group is not None:
+        if claim.group.sliding is not None:
+            edits += window_edits(words, claim.group.sliding)
+            notes.append("Of windows that overlap, it is asked for the one of the result.")
+        if claim.group.row is not None:
+            edits += row_edits(words, ARRIVAL, claim.text)
     while words and words[-1].says(";"):
         last = words.pop()
         edits.append(Edit(last.start, last.end, ""))

@@ -4,7 +4,7 @@ Of a round that is chosen, all rows are put before up to `QUERIES` queries: half
 the others were active and had none. Which rounds and which queries follows from the home's id and the round's number, so that
 another run chooses the same. Of joins and tables, which need rows of other rounds too, some of the results are put before the
 judge, each over the rows it is made of; those that should be there and are not go unnoticed, as do rows that leave a table. Of a
-union each part is judged by itself (`round_claims`). A
+union each part is judged by itself (`round_claims`). Of aggregates some results are judged, each over the rows of its group. A
 judge is given the user's text, in which the views it reads are written out, and the rows: Spark in the session this process runs
 on, else DuckDB for texts it may judge. It must find the same rows, with the same values.
 What differs is counted, announced, and an alert by itself: a message of `eddyline.audit`.
@@ -40,10 +40,14 @@ from eddyline.proof import (
     JudgeFinding,
     JudgeStopped,
     claim_difference,
+    claim_of,
+    group_proof,
+    proof_of,
 )
 from eddyline.receipts.expansion import WrittenOut, written_out
-from eddyline.receipts.receipts import functions_of
-from eddyline.receipts.round_claims import RoundClaims, RoundResult, round_results
+from eddyline.receipts.group_receipts import GroupReceipts, UnmadeResult, aggregating_query, results_in
+from eddyline.receipts.receipts import functions_of, receipt_of
+from eddyline.receipts.round_claims import JOINED, RoundClaims, RoundResult, round_results
 from eddyline.runtime import home_id
 from eddyline.spark import SparkJudge, running_session
 from eddyline.storage import DEAD_LETTERS, OUTBOX, StoredPart
@@ -73,8 +77,13 @@ class _Chosen:
     written: WrittenOut
     matches: npt.NDArray[np.int64]  # of one stream: the rows that are results
     results: pa.Table
-    composed: list[RoundResult]  # of a join, table or union instead of these
+    composed: list[RoundResult]  # of a join, table, union or aggregate instead of these
     undecided: npt.NDArray[np.int64]
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether a single row of one stream makes a result, so that all rows can be put before a judge."""
+        return _is_of_rows(self.written)
 
 
 class Audit:
@@ -173,14 +182,13 @@ class Audit:
         outcomes: dict[int, list[ClaimDifference]] = {each.query.id: [] for each in chosen}
         refused = self._unsteady(chosen)
         for each in chosen:
-            is_judged = not each.written.is_composed or each.query.id in refused
+            is_judged = each.is_of_rows or each.query.id in refused
             if not is_judged and not self._judge_composed(judge, committed, each, outcomes[each.query.id]):
                 refused.add(each.query.id)
         for batch in RoundInputs(self._rounds, committed.round):
             for each in chosen:
-                is_of_rows = not each.written.is_composed
                 same_stream = each.written.inputs[0].stream.name.lower() == batch.stream.lower()
-                if is_of_rows and same_stream and each.query.id not in refused:
+                if each.is_of_rows and same_stream and each.query.id not in refused:
                     claims = RoundClaims(self._rounds, committed, each.written)
                     try:
                         claim = claims.of_rows(batch, each.matches, each.results, each.undecided)
@@ -211,6 +219,8 @@ class Audit:
         """Results that are made of several rows, or of one of several parts; False if they cannot be judged."""
         rng = np.random.default_rng([self._number(committed.round.number), each.query.id])
         claims = RoundClaims(self._rounds, committed, each.written)
+        if aggregating_query(each.written) is not None:
+            return self._judge_groups(judge, committed, each, outcomes, rng)
         try:
             made = (
                 claims.of_union(each.composed, each.undecided, rng)
@@ -220,6 +230,45 @@ class Audit:
             outcomes += [claim_difference(claim, judge.finding(claim)) for claim in made]
         except ReceiptError as error:
             self._skip(f"a join or table whose rows were removed: {error.problem}")
+            return False
+        except (ProofError, JudgeStopped) as error:
+            self._skip(_reason(judge, error))
+            return False
+        return True
+
+    def _judge_groups(
+        self,
+        judge: _Judge,
+        committed: CommittedRound,
+        each: _Chosen,
+        outcomes: list[ClaimDifference],
+        rng: np.random.Generator,
+    ) -> bool:
+        """Some results of aggregates, each over the rows of its group; False if they cannot be judged."""
+        n = len(each.composed)
+        try:
+            groups = GroupReceipts(
+                self._rounds, each.written, committed, results_in(self._rounds, committed.round.number)
+            )
+            for at in np.sort(rng.choice(n, min(n, JOINED), replace=False)).tolist():
+                result = each.composed[at]
+                part = result.part.narrow_copy(np.array([result.at]))
+                try:
+                    receipt = receipt_of(self._rounds, each.query, each.written, committed, part, groups)
+                except UnmadeResult as error:
+                    outcomes.append(
+                        ClaimDifference(1, unexpected=(result.number,), examples=(f"{error.problem}.",))
+                    )
+                    continue
+                claim = claim_of(receipt)
+                proof = group_proof(proof_of(receipt["id"], claim, judge.finding(claim), 0.0), receipt, judge)
+                wrong = () if proof.is_proven else (result.number,)
+                outcomes.append(ClaimDifference(1, different=wrong, examples=(proof.note,) if wrong else ()))
+        except ReceiptError:
+            self._skip("an aggregate whose rows are not all retained")
+            return False
+        except NotBuiltError as error:
+            self._skip(error.problem)
             return False
         except (ProofError, JudgeStopped) as error:
             self._skip(_reason(judge, error))
@@ -292,8 +341,9 @@ class Audit:
                 self._skip("a query that reads a suspended view")
                 continue
             undecided = [letters.get(each.id, np.empty(0, np.int64)) for each in written.queries]
-            composed = round_results(parts, query) if written.is_composed else []
-            matches, results = _results_of([] if written.is_composed else parts, query)
+            is_of_rows = _is_of_rows(written)
+            composed = [] if is_of_rows else round_results(parts, query)
+            matches, results = _results_of(parts if is_of_rows else [], query)
             yield _Chosen(query, written, matches, results, composed, np.concatenate(undecided))
 
     # ----------------------------------------------------------------------------------------- what came of it
@@ -345,6 +395,10 @@ class Audit:
                 reason = "other reasons"
             skipped[reason] = skipped.get(reason, 0) + 1
             self._counters = replace(self._counters, skipped=skipped)
+
+
+def _is_of_rows(written: WrittenOut) -> bool:
+    return not written.is_composed and aggregating_query(written) is None
 
 
 def _has_rows_of(catalog: Catalog, view: ViewRelation, streams: Iterable[str]) -> bool:

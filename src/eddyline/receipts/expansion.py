@@ -83,10 +83,6 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
 
     Raises ReceiptError if one of these is no longer known, NotBuiltError for a text that cannot be written out.
     """
-    if any(shape.aggregating is not None for shape in query.shape.plain_shapes()):
-        raise NotBuiltError(
-            f"receipts and proofs of {query.name or 'the query'}, which aggregates, are not built in this version"
-        )
     database = home_of(rounds).database
     streams = {stream.name.lower(): stream for stream in database.streams.at(version)}
 
@@ -108,10 +104,6 @@ def written_out(rounds: RoundEngine, query: StoredQuery, version: int) -> Writte
             raise ReceiptError(
                 f"what {relation} was in version {version}, when {query.name or f'q{query.id}'} read it, is no longer known",
                 hint="[engine.retention] sets how long earlier versions are retained (docs/pipeline.md).",
-            )
-        if any(shape.aggregating is not None for shape in found.shape.plain_shapes()):
-            raise NotBuiltError(
-                f"receipts and proofs of rows of {relation}, which aggregates, are not built in this version"
             )
         return found
 
@@ -149,6 +141,29 @@ def record_written_out(rounds: RoundEngine, record: QueryRecord) -> QueryRecord:
         constants=constants,
         view_texts=written.view_texts,
         view_windows=written.windows,
+    )
+
+
+def record_of_stored(rounds: RoundEngine, query: StoredQuery, written: WrittenOut) -> QueryRecord:
+    """A query of a home as it was, over declared streams as they are now. The lock is held.
+
+    Raises NotBuiltError if what it asks through views is not built as one query.
+    """
+    name = query.name or f"q{query.id}"
+    emission = query.properties if query.shape.aggregating else Properties()
+    shape, constants = _bound(rounds, name, written.text, written.params, emission)
+    return QueryRecord(
+        query.id,
+        name,
+        written.text,
+        shape,
+        query.properties,
+        query.state,
+        query.generation,
+        query.version,
+        query.registered_us,
+        constants,
+        view_texts=written.view_texts,
     )
 
 

@@ -41,6 +41,7 @@ from eddyline.proof import (
 )
 from eddyline.receipts.departures import departure
 from eddyline.receipts.expansion import WrittenOut, params_of, written_out
+from eddyline.receipts.group_receipts import GroupReceipts, aggregating_query, results_in
 from eddyline.receipts.occurrences import Occurrences
 from eddyline.receipts.readings import NO_ROW, BaseInput, ResultRow
 from eddyline.receipts.recorded_calls import recorded_calls
@@ -85,7 +86,9 @@ class Receipt(dict[str, Any]):
             f"  recorded  call {call['call']}, {call['function']}: {json.dumps(call['value'], ensure_ascii=False)}"
             for call in self.get("recorded", ())
         ]
-        round_ = self["round"]
+        round_, group = self["round"], self.get("group")
+        if group is not None:
+            lines += _group_words(group)
         lines += [f"  row       {_row_words(row)}" for row in self["rows"]]
         lines += [f"  left by   {_change_words(change)}" for change in self.get("changes", ())]
         lines += [
@@ -115,14 +118,29 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
         )
     with rounds.lock:
         written = written_out(rounds, query, round_.version)
-    found = Occurrences(rounds, written, committed)
-    components = found.named(part.branch, _components(part), part.rows, int(part.signs[0]))
-    rows = written.rows_of(part.branch, components)
+    groups = None
+    if aggregating_query(written) is not None:
+        groups = GroupReceipts(rounds, written, committed, results_in(rounds, number))
+    return receipt_of(rounds, query, written, committed, part, groups)
+
+
+def receipt_of(
+    rounds: RoundEngine,
+    query: StoredQuery,
+    written: WrittenOut,
+    committed: CommittedRound,
+    part: StoredPart,
+    groups: GroupReceipts | None = None,
+) -> Receipt:
+    """The receipt of the one result of a part; `groups` if it is of aggregates. Raises ReceiptError if its rows are gone."""
+    round_ = committed.round
+    number, arrival = round_.number, int(part.arrivals[0])
+    change = change_names(part.signs[:1])[0]
     body = {
-        "format": UNION_FORMAT if written.is_union else JOIN_FORMAT if written.is_composed else FORMAT,
-        "id": f"{number}-{arrival}-{query_id}",
-        "query": query.name or f"q{query_id}",
-        "query_id": query_id,
+        "format": FORMAT,
+        "id": f"{number}-{arrival}-{query.id}",
+        "query": query.name or f"q{query.id}",
+        "query_id": query.id,
         "generation": query.generation,
         "version": query.version,
         "owner": query.properties.owner,
@@ -135,9 +153,6 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             {"name": f.name, "version": f.version, "is_deterministic": f.is_deterministic}
             for f in functions_of(written)
         ],
-        "rows": joined_rows(rounds, written, round_, rows)
-        if written.is_composed
-        else [_own_row(rounds, written, round_, arrival)],
         "round": {
             "number": number,
             "now": iso_time(round_.now_us),
@@ -146,24 +161,49 @@ def receipt(engine: OpenEngine, result: str | Result) -> Receipt:
             "seed": round_.seed,
             "time_zone": rounds.time_zone,
         },
-        "change": change_names(part.signs[:1])[0],
+        "change": change,
         "is_late": bool(part.is_late[0]),
         "columns": schema_to_text(part.rows.schema),
         "result": rows_to_json(part.rows)[0],
     }
-    if written.is_composed:
-        body["arrival"] = arrival
-    if part.signs[0] < 0:
-        id_ = str(body["id"])
-        body |= departure(rounds, round_, written, part.branch, components, found, id_)
-    if written.is_union:
-        body["part"] = written.part_words(part.branch, components)
-        body["other_inputs"] = other_inputs(written, rows)
+    if groups is None:
+        body |= _rows_body(rounds, written, committed, part, arrival, str(body["id"]))
+    else:
+        body |= {"arrival": arrival} | groups.body(arrival, part, change)
     if written.view_texts:
         body["written_out"] = _written_out(written, query)
     if part.recorded is not None:
         body["recorded"] = recorded_calls(query.shape, part)
     return Receipt(body | {"checksum": checksum_of(body)})
+
+
+def _rows_body(
+    rounds: RoundEngine,
+    written: WrittenOut,
+    committed: CommittedRound,
+    part: StoredPart,
+    arrival: int,
+    id_: str,
+) -> dict[str, Any]:
+    """What a receipt says of the rows of a result without aggregates."""
+    round_ = committed.round
+    found = Occurrences(rounds, written, committed)
+    components = found.named(part.branch, _components(part), part.rows, int(part.signs[0]))
+    rows = written.rows_of(part.branch, components)
+    body: dict[str, Any] = {
+        "format": UNION_FORMAT if written.is_union else JOIN_FORMAT if written.is_composed else FORMAT,
+        "rows": joined_rows(rounds, written, round_, rows)
+        if written.is_composed
+        else [_own_row(rounds, written, round_, arrival)],
+    }
+    if written.is_composed:
+        body["arrival"] = arrival
+    if part.signs[0] < 0:
+        body |= departure(rounds, round_, written, part.branch, components, found, id_)
+    if written.is_union:
+        body["part"] = written.part_words(part.branch, components)
+        body["other_inputs"] = other_inputs(written, rows)
+    return body
 
 
 def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
@@ -175,6 +215,19 @@ def _written_out(written: WrittenOut, query: StoredQuery) -> dict[str, Any]:
         "views": [{"name": view.name, "start": view.start, "end": view.end} for view in written.view_texts],
         **({"windows": list(written.windows)} if written.windows else {}),
     }
+
+
+def _group_words(group: Mapping[str, Any]) -> list[str]:
+    """The group of a receipt, and how many rows it had before the round and after it."""
+    keys = json.dumps(group["keys"], ensure_ascii=False)
+    lines = [f"  {'of row' if group['of'] == 'row' else group['of']:<9} {group.get('row', keys)}"]
+    for name in ("before", "after"):
+        moment = group[name]
+        if moment is not None:
+            n = len(moment["arrivals"])
+            mark = "" if moment["watermark"] is None else f", watermark {moment['watermark']}"
+            lines.append(f"  {name:<9} {n} row{'' if n == 1 else 's'}, now() {moment['now']}{mark}")
+    return lines
 
 
 def _row_words(row: Mapping[str, Any]) -> str:

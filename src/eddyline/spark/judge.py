@@ -138,18 +138,26 @@ class SparkJudge:
     ) -> JudgeFinding:
         """A join over the rows of one result: it gives one row, or none if they do not match."""
         views = [INPUT.format(k) for k in range(1, len(claim.inputs) + 1)]
-        frames = [_frame(own, entry.rows) for entry in claim.inputs]
+        tables = [entry.rows for entry in claim.inputs]
+        row = None if claim.group is None else claim.group.row
+        if claim.group is not None and row is not None:
+            tables = [tables[0].append_column(ARRIVAL, pa.array(claim.group.arrivals))]
+        frames = [_frame(own, table) for table in tables]
         own.conf.set("spark.sql.session.timeZone", claim.time_zone)
         for view, frame in zip(views, frames, strict=True):
             frame.createOrReplaceTempView(view)
-        results = _arrow(own.sql(spark_query.text, args=spark_query.args))
+        found = own.sql(spark_query.text, args=spark_query.args)
+        results = _arrow(found) if row is None else _arrow(_of_row(found, row))
         for view in views:
             own.catalog.dropTempView(view)
         if results.num_rows > 1:
             raise ProofError(
                 f"Spark gives {results.num_rows} results for one row of each stream", text=spark_query.text
             )
-        without = [e.alias for e in claim.inputs if not e.rows.num_rows and not e.is_of_other_part]
+        is_outer = claim.group is None
+        without = [
+            e.alias for e in claim.inputs if is_outer and not e.rows.num_rows and not e.is_of_other_part
+        ]
         missing = (f"That no row of {', '.join(without)} matches is taken as the receipt has it.",)
         all_notes = (*spark_query.notes, *notes, *(missing if without else ()))
         return JudgeFinding(
@@ -253,6 +261,14 @@ def _frame(session: SparkSession, rows: pa.Table) -> DataFrame:
     return session.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)).coalesce(
         1
     )
+
+
+def _of_row(found: DataFrame, arrival: int) -> DataFrame:
+    """The result of one row of those over frames: the first column has their numbers, and no other whose name begins alike is the
+    user's."""
+    names = [f"c{k}" for k in range(len(found.columns))]
+    own = [name for name, given in zip(names, found.columns, strict=True) if not given.startswith(ARRIVAL)]
+    return found.toDF(*names).where(f"{names[0]} = {arrival}").select(*own)
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
