@@ -145,7 +145,7 @@ class ScriptRun:
         key = {name: written(value) for name, value in letter.row.items()}
         window = key.pop("window", None)
         text = self.texts[letter.query]
-        if not text.is_grouped or len(key) != len(text.keys):
+        if not any(part.is_grouped and len(key) == len(part.keys) for part in text.parts()):
             return {"arrival": self._arrival(letter)}
         return {"group": list(key.values())} | ({"window": list(window.values())} if window else {})
 
