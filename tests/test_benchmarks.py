@@ -238,7 +238,7 @@ def test_the_summary_counts_what_holds_and_puts_misses_last():
 def test_a_room_without_benchmarks_is_refused_with_the_rooms_there_are(capsys):
     with pytest.raises(SystemExit):
         runner.main(["--room", "cellar"])
-    assert "there are no benchmarks in cellar; rooms: catalog, " in capsys.readouterr().err
+    assert "there are no benchmarks in cellar; rooms: aggregates, catalog, " in capsys.readouterr().err
 
 
 def test_the_scripts_of_a_paper_have_a_folder_of_their_own(tmp_path):
