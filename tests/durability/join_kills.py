@@ -2,30 +2,22 @@
 
     .venv/bin/python -m tests.durability.join_kills --json FILE [--tasks] [--every 3]
 
-Forks, so it is a process of its own. Each step of a short life is killed once at every place it passes: before and after every
-statement, every file, every step of the protocol, and while the home is opened again. Its parent then opens the home, repeats
-the step if it has not happened (a push has a token), does the rest of the life, and compares every result, with the arrival
-numbers of the rows it is made of, and how many rows are held. With `--every 3` it is every third place, another third in each
-step.
+How: killed_life.py. Compared are every result, with the arrival numbers of the rows it is made of, and how many rows are held.
+With `--every 3` it is every third place, another third in each step.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
-import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import eddyline
 import eddyline.engine.after_commit
 from eddyline import Engine
-from tests.durability.kill_driver import Children, work_folder
-from tests.durability.kill_points import Killer, Recorder, install
+from tests.durability.killed_life import Life, Step, main
 from tests.on_workers import begin_as_new, through_tasks
 
 S = 1_000_000
@@ -47,14 +39,6 @@ PAIRS = "SELECT a.price AS before, b.price AS after FROM recent(trades, 3) a, re
 LATEST = "SELECT t.sym, q.bid FROM trades t JOIN quotes q ON t.sym = q.sym WHERE t.price < q.bid"
 
 
-@dataclass(frozen=True)
-class Step:
-    """One thing a user does; a push has a token and may be repeated."""
-
-    do: Callable[[Engine], Any]
-    is_push: bool = False
-
-
 def push(now_s: int, **rows: list[tuple[Any, ...]]) -> Step:
     """Rows whose last value, of trades and news, is a second."""
 
@@ -72,7 +56,7 @@ def push(now_s: int, **rows: list[tuple[Any, ...]]) -> Step:
     return Step(do, is_push=True)
 
 
-LIFE: list[Step] = [
+STEPS: list[Step] = [
     push(1, trades=[("a", 1.0, 10), ("b", 2.0, 11)], quotes=[("a", 3.0), ("b", 1.5)]),
     push(2, news=[("a", 7, 12), ("b", 8, 12), ("c", 9, 13)]),
     Step(lambda engine: engine.query(RECENT, name="recent")),
@@ -131,105 +115,16 @@ def facts(engine: Engine) -> dict[str, Any]:
     return {"results": sorted(results), "held": held}
 
 
-# --------------------------------------------------------------------------------------------- kills
-
-
-def sweep(folder: Path, every: int) -> list[str]:
-    """Kill at every place, or at one of so many; returns the places."""
-    children = Children(folder, warm_up)
-    whole, golden, scratch, noted = (folder / name for name in ("whole", "golden", "scratch", "noted.json"))
-    wanted: dict[str, Any] = json.loads(json.dumps(_whole(whole)))
+def check(wanted: dict[str, Any]) -> None:
     assert len({result[1] for result in wanted["results"]}) == 4, wanted
-    begun(golden).close()
-    places: list[str] = []
-    for number, step in enumerate(LIFE):
-        for kind, work in (("open", None), ("step", step)):
-            _copy(golden, scratch)
-            children.run(lambda work=work: noted.write_text(json.dumps(_recorded(scratch, work))))
-            passed: list[str] = json.loads(noted.read_text())
-            for nth, place in list(enumerate(passed, 1))[number % every :: every]:
-                _copy(golden, scratch)
-                assert children.run(lambda work=work, nth=nth: _killed(scratch, work, nth)), place
-                _lived_on(scratch, number, wanted)
-                places.append(place if kind == "step" else f"open: {place}")
-        _once(golden, step)
-    return places
 
 
-def warm_up(home: Path) -> None:
-    begun(home).close()
-    for step in LIFE:
-        _once(home, step)
-    with opened(home) as engine:
-        facts(engine)
-
-
-def _copy(golden: Path, scratch: Path) -> None:
-    shutil.rmtree(scratch, ignore_errors=True)
-    shutil.copytree(golden, scratch)
-
-
-def _whole(home: Path) -> dict[str, Any]:
-    with begun(home) as engine:
-        for step in LIFE:
-            step.do(engine)
-        return facts(engine)
-
-
-def _once(home: Path, step: Step) -> None:
-    with opened(home) as engine:
-        step.do(engine)
-
-
-def _watched(home: Path, watch: Recorder | Killer, work: Step | None) -> None:
-    """The step, or nothing but opening the home, with somebody watching."""
-    watch.is_armed = work is None
-    install(watch)
-    engine = opened(home)
-    watch.is_armed = work is not None
-    if work is not None:
-        work.do(engine)
-
-
-def _recorded(home: Path, work: Step | None) -> list[str]:
-    recorder = Recorder()
-    _watched(home, recorder, work)
-    return recorder.passed
-
-
-def _killed(home: Path, work: Step | None, nth: int) -> None:
-    _watched(home, Killer(nth), work)
-
-
-def _lived_on(home: Path, number: int, wanted: dict[str, Any]) -> None:
-    """The step again, if it is a push or has not happened, and the rest of the life."""
-    with opened(home) as engine:
-        version = FIRST_VERSION + sum(not step.is_push for step in LIFE[:number])
-        for at, step in enumerate(LIFE[number:]):
-            if step.is_push or at > 0 or engine.version == version:
-                step.do(engine)
-        found = json.loads(json.dumps(facts(engine)))
-        for what, value in wanted.items():
-            assert found[what] == value, f"{what} after step {number}: {found[what]}, not {value}"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--tasks", action="store_true", help="work on rows in tasks, as workers do")
-    parser.add_argument("--every", type=int, default=1, help="kill at one of so many places")
-    parser.add_argument("--json", type=Path, required=True, help="write the places to this file")
-    options = parser.parse_args()
+def place(in_tasks: bool) -> None:
     global IN_TASKS
-    IN_TASKS = options.tasks
-    try:
-        with work_folder() as folder:
-            places = sweep(folder, options.every)
-    except AssertionError as error:
-        print(error, file=sys.stderr)
-        return 1
-    options.json.write_text(json.dumps({"kills": len(places), "places": sorted(set(places))}))
-    return 0
+    IN_TASKS = in_tasks
 
+
+LIFE = Life(begun, opened, STEPS, facts, FIRST_VERSION, check)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(LIFE, __doc__ or "", place))
