@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness import Benchmark
-from benchmarks.joins import many_joins, view_chain
+from benchmarks.joins import many_joins, star_flip, view_chain
 from benchmarks.papers.cacq import expensive_join, shared_join
 from benchmarks.papers.cacq._stocks import Shared, Stored, Update, pull_up, push_down
 
@@ -51,6 +51,20 @@ def test_functions_of_one_side_of_a_join_in_small():
     found = claims_of(expensive_join)
     assert found["udf_calls_constant_in_articles"] == 1
     assert found["udf_calls_most_over_least"] == 1
+
+
+@pytest.mark.thorough
+def test_the_flip_of_a_star_join_counts_every_probe(monkeypatch):
+    monkeypatch.setattr(star_flip, "HALF_ROWS", {20: 400, 2_000: 2_000})
+    monkeypatch.setattr(star_flip, "LEAST_HALF", 400)
+    assert set(claims_of(star_flip)) == {
+        "star_flip_probes_per_row_20",
+        "star_flip_rows_to_recover",
+        "star_flip_probes_per_row_2000",
+    }
+    halves = star_flip.pushed("fixed", 500, 4_000, seed=7)
+    assert halves.ratios == pytest.approx((1.0, 2.602 / 1.074), rel=0.05)  # the order of the text
+    assert halves.rows_to_recover() == 4_000  # it never does
 
 
 def test_many_joins_in_small():

@@ -61,6 +61,15 @@ def test_what_long_calls_said_stays_when_only_short_ones_come():
     assert costs.cost_s[0] == known_s
 
 
+def test_where_nothing_is_declared_or_known_no_filter_seems_cheaper_for_its_many_rows():
+    assert len(MeasuredCosts(0).cost_s) == 0
+    costs = MeasuredCosts(3)
+    for _ in range(20):
+        costs.add(0, 2_000, CALL_S)  # 0.13 us a row at most
+        costs.add(1, 20, CALL_S)  # 13 us a row at most
+    assert costs.cost_s.tolist() == pytest.approx([1.3e-7] * 3)
+
+
 def test_a_filter_that_is_not_known_costs_what_known_ones_do_by_what_was_declared():
     costs = MeasuredCosts(3, declared_s=[1e-6, 1e-6, 3e-6])
     for _ in range(8):

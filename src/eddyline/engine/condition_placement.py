@@ -25,6 +25,7 @@ from eddyline.sql import input_names, signature_words
 from eddyline.statistics import MeasuredCosts
 
 PROBE, COMBINATION = 0, 1
+UNMEASURED_S = (1e-6, 1e-6)  # of either, on a row
 ASKED_ONCE = (Role.WINDOW, Role.CURRENT)  # what functions gave on rows of tables is not remembered
 
 
@@ -49,7 +50,7 @@ class _KnownInput:
     saves_filters: bool = False  # nothing is asked before the probe, if what is expensive is not
     totals: _Totals = _Totals()  # when it was last observed
     output_s: float = 0.0
-    costs: MeasuredCosts = field(default_factory=lambda: MeasuredCosts(2))
+    costs: MeasuredCosts = field(default_factory=lambda: MeasuredCosts(2, declared_s=UNMEASURED_S))
     is_warm: list[bool] = field(default_factory=lambda: [False, False])  # the first time, loops are loaded
 
 

@@ -69,8 +69,8 @@ SAMPLING = frozenset({A_GREEDY, "independent", "local_swaps", "sweep"})
 # any other name of a routing policy means a_greedy here: auto, and what is only about filters that queries share
 OWN_POLICIES = SAMPLING | {"fixed", "random", "tickets"}
 CLEAR = 2.0  # times better than any other that may be next: beyond what a few hundred sampled rows get wrong
-MOST_FIXED_S = 1e-4  # of a probe, whatever its rows
 DENSE_ROWS = 300  # sampled at first and after a change: fewer leave doubt about probes that few rows reach
+LEARNING_SLICE, LEAST_SLICE = 1 << 10, 1 << 12  # rows of a batch, at first and after a change, and else
 RATE_ROWS = 10_000  # entered rows after which the share that passed counts a half
 
 IntVector = npt.NDArray[np.int64]
@@ -186,7 +186,7 @@ class ProbeOrder:
         self._weights = np.array([max(1, len(keys)) for keys in tree.child_keys], np.float64)
         self._n_drawn = self._n_sampled = 0
         self._entered_rows, self._passed_rows = np.zeros(len(tree)), np.zeros(len(tree))  # by input, decayed
-        self._costs = MeasuredCosts(len(tree), most_fixed_s=MOST_FIXED_S)
+        self._costs = MeasuredCosts(len(tree))
         self._tickets = np.full(len(tree), FLOOR)
         self._window = DroppedRows(len(tree), window_rows)
         self._detector = ChangeDetector(len(self._others), window_rows=window_rows, dense_rows=DENSE_ROWS)
@@ -207,6 +207,16 @@ class ProbeOrder:
         chances = self._chances if self.policy == "tickets" else [1.0] * len(self.tree)
         draws = [uniform_of(self.seed, self._n_drawn, at) for at in range(len(self._others))]
         return drawn_order(self.tree, chances, draws)
+
+    def slice_rows(self, n_before: int, n_rows: int) -> int:
+        """How many of `n_rows` to probe with before what they told is learned, where so many of the batch have been probed with.
+
+        Few at first and after a change, when there is most to learn; then three times as many as before: a call has a price.
+        """
+        if not self.is_open or self.policy not in SAMPLING:
+            return n_rows
+        wanted = LEARNING_SLICE if self._detector.is_dense else max(LEAST_SLICE, 3 * n_before)
+        return wanted if n_rows >= 2 * wanted else n_rows
 
     def sample(self, n_rows: int) -> int:
         """How many of the next rows are to take all paths, dropped or not. Which ones must not depend on their values."""

@@ -127,7 +127,8 @@ class ProbeOrigin:
         self.counters.n_drivers += len(drivers)
         end = 0
         while end < len(drivers):
-            first, end = end, _whole(drivers.arrival, end + at_once)
+            at_most = min(at_once, self.order.slice_rows(end, len(drivers) - end))
+            first, end = end, _whole(drivers.arrival, end + at_most)
             some = drivers if end - first == len(drivers) else drivers.take(np.arange(first, end))
             self._profile(some, partners)
             order = self.order.order(len(some))

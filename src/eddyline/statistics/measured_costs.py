@@ -13,7 +13,8 @@ believed before is moved into that interval:
                        slopes with a known probability, whatever the noise
 
 Before a filter is known its cost is what was declared of it, times what the known ones take by what was declared of them. A cost
-that is known stays until calls leave no room for it.
+that is known stays until calls leave no room for it. Where nothing was declared and none is known, all take the same as far as
+calls leave room: a filter that many rows reach must not seem cheaper than the others because its calls prove more.
 """
 
 from __future__ import annotations
@@ -55,10 +56,9 @@ def slope_interval(rows: FloatVector, seconds: FloatVector) -> Interval:
 class _Calls:
     """The last calls of one filter, and the interval they leave for its cost."""
 
-    __slots__ = ("_calls", "_last", "_line", "_most_fixed_s", "_n_calls")
+    __slots__ = ("_calls", "_last", "_line", "_n_calls")
 
-    def __init__(self, most_fixed_s: float) -> None:
-        self._most_fixed_s = most_fixed_s
+    def __init__(self) -> None:
         self._last: deque[tuple[float, float]] = deque(maxlen=LAST_CALLS)
         self._calls = np.zeros((2, LINE_CALLS))
         self._n_calls = 0
@@ -77,14 +77,14 @@ class _Calls:
         if len(self._last) >= 2:
             high = sorted([seconds / n for n, seconds in self._last])[1]
         if len(self._last) == LAST_CALLS:
-            low = min([(seconds - self._most_fixed_s) / n for n, seconds in self._last])
+            low = min([(seconds - MOST_FIXED_S) / n for n, seconds in self._last])
         return min(max(self._line[0], low), high), max(min(self._line[1], high), low)
 
     def least_s(self) -> float:
         """What it costs at least, by its last calls; at first, by its only one."""
         last = list(self._last)
         proven = [
-            min([(seconds / slow - self._most_fixed_s) / n for n, seconds in last[-n_calls:]])
+            min([(seconds / slow - MOST_FIXED_S) / n for n, seconds in last[-n_calls:]])
             for n_calls, slow in SLOW
             if n_calls <= max(2, len(last)) and last
         ]
@@ -98,13 +98,13 @@ class MeasuredCosts:
         self,
         n_filters: int,
         *,
-        declared_s: float | Sequence[float] = UNKNOWN_S,
-        most_fixed_s: float = MOST_FIXED_S,
+        declared_s: Sequence[float] | None = None,
     ) -> None:
-        """`declared_s` is what a filter is said to cost before it has run: the same for all, or one for each."""
-        self._calls = [_Calls(most_fixed_s) for _ in range(n_filters)]
+        """`declared_s` is what each filter is said to cost before it has run; without it nothing is known."""
+        self._calls = [_Calls() for _ in range(n_filters)]
         self._known_s: list[float | None] = [None] * n_filters
-        each_s = [declared_s] * n_filters if isinstance(declared_s, float) else declared_s
+        self._is_declared = declared_s is not None
+        each_s = [UNKNOWN_S] * n_filters if declared_s is None else declared_s
         assert len(each_s) == n_filters, (declared_s, n_filters)
         self._declared_s = [max(LEAST_COST_S, declared) for declared in each_s]
 
@@ -140,7 +140,10 @@ class MeasuredCosts:
             for known_s, declared_s in zip(self._known_s, self._declared_s, strict=True)
             if known_s is not None
         ]
-        return median(ratios) if ratios else 1.0
+        if ratios:
+            return median(ratios)
+        most_s = () if self._is_declared else [calls.interval()[1] for calls in self._calls]
+        return min([1.0, *(high_s / UNKNOWN_S for high_s in most_s)])
 
     def _believed_s(self, k: int, typical: float) -> float:
         """What was believed before, moved as far as the calls demand."""
