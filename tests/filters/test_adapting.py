@@ -11,6 +11,7 @@ import pytest
 import eddyline
 from eddyline.filters import stage as stage_module
 from eddyline.functions.declarations import DECLARED
+from eddyline.routing import Router
 
 PASSING = (0.05, 0.2, 0.4, 0.6, 0.8, 0.9)  # of each function; after the flip the other way round
 OPTIMUM = 1 + 0.05 + 0.05 * 0.2 + 0.05 * 0.2 * 0.4 + 0.05 * 0.2 * 0.4 * 0.6 * (1 + 0.8)
@@ -32,6 +33,7 @@ class BusyMachine:
         self.push(1, PASSING)  # the stage is there with the first row
         ((_, stage),) = self.engine.rounds.stages()
         stage._clock = lambda: self.now_s
+        self.router = stage.router
 
     def _declare(self, k: int) -> None:
         @eddyline.udf(returns="boolean", name=f"busy{k}", version="1")
@@ -89,6 +91,43 @@ def test_large_pushes_adapt_inside(routing, per_push, n_half):
 def test_a_push_of_many_rows_finds_the_best_order_inside():
     machine = BusyMachine("auto", seed=1)
     assert machine.push(100_000, PASSING[::-1]) / 100_000 <= 1.15 * OPTIMUM
+
+
+def rows_learned_from(router: Router, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by the rows of each record the router learns from."""
+    n_rows, learn = [], router.learn
+
+    def counted_learn(record, *arguments, **options):
+        n_rows.append(record.n_rows)
+        return learn(record, *arguments, **options)
+
+    monkeypatch.setattr(router, "learn", counted_learn)
+    return n_rows
+
+
+def test_pushes_that_say_nothing_new_are_learned_from_together_and_one_that_does_at_once(monkeypatch):
+    machine = BusyMachine("auto", seed=1)
+    for _ in range(100):
+        machine.push(2_000, PASSING)
+    learned_rows, router = rows_learned_from(machine.router, monkeypatch), machine.router
+    for _ in range(40):
+        machine.push(2_000, PASSING)
+    assert 1 <= len(learned_rows) <= 10
+    machine.push(2_000, PASSING[::-1])
+    assert learned_rows[-1] == 2_000, "alone: with those before it the change would be less clear"
+    assert router.history[-1].kind == "drifted"
+    assert router.is_learning
+
+
+def test_small_pushes_are_learned_from_before_a_thousand_rows_have_come(monkeypatch):
+    machine = BusyMachine("auto", seed=1)
+    for _ in range(200):
+        machine.push(20, PASSING)
+    learned_rows = rows_learned_from(machine.router, monkeypatch)
+    for _ in range(200):
+        machine.push(20, PASSING)
+    assert max(learned_rows) <= 32 * 20
+    assert sum(learned_rows) >= 200 * 20 - 2 * 32 * 20, "no more than the last ones wait"
 
 
 @pytest.mark.parametrize("routing", ["auto", "a_greedy", "shared_greedy", "fixed"])

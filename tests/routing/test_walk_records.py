@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from eddyline.routing import AUTO, POLICIES, Router
 from eddyline.routing.policy import Profile, RowGroup, Statistics
-from eddyline.routing.walk_records import combined_record, moved_bits, renumbered_record
+from eddyline.routing.walk_records import WalkRecord, combined_record, moved_bits, renumbered_record
 from tests.filters.made_walks import Answers, policy_of, pool_of, routing_of, walk
 from tests.oracles.filter_walks import ERROR
 from tests.routing.walk_records import told
@@ -52,7 +52,18 @@ def test_what_workers_tell_is_what_one_batch_would_have_told(rows, cut, numberin
         sampled_walk(other, turned, [place[k] for k in (0, 1, 2, 3)]),
     ]
     found = combined_record([part for part in parts if part.n_rows])
-    found = renumbered_record(found, whole.keys, whole.classes)
+    assert_alike(renumbered_record(found, whole.keys, whole.classes), whole)
+
+
+@given(st.lists(ANSWERS, min_size=1, max_size=8), st.integers(0, 8))
+@examples(0.25)
+def test_what_batches_told_one_by_one_is_what_one_batch_would_have_told(rows, cut):
+    pool = pool_of(QUERIES, COSTS, CORES)
+    parts = [sampled_walk(pool, part, (0, 1, 2, 3)) for part in (rows[:cut], rows[cut:]) if part]
+    assert_alike(combined_record(parts), sampled_walk(pool, rows, (0, 1, 2, 3)))
+
+
+def assert_alike(found: WalkRecord, whole: WalkRecord) -> None:
     for name in ("keys", "cores", "declared_s", "classes", "n_rows", "open_classes"):
         assert getattr(found, name) == getattr(whole, name), name
     for name in (

@@ -237,6 +237,27 @@ def test_the_extra_seconds_stay_within_the_budget_however_often_the_data_changes
     assert spent <= earned + 200 * 9e-6, "but for what is lent: the price of the dense rows, once"
 
 
+def test_sparse_sampling_may_have_a_budget_of_its_own_and_what_it_leaves_pays_for_a_change():
+    detector, costs = (
+        ChangeDetector(1, budget=0.02, sparse_budget=0.005),
+        {"extra_s": 10e-6, "useful_s": 2e-6},
+    )
+    filling = [detector.observe(observed([1000], [500], n_profiled=200, **costs)).rate for _ in range(4)]
+    assert filling[-1] == pytest.approx(0.02 * 2 / 10)
+    rates = [detector.observe(observed([1000], [500], n_profiled=200, **costs)).rate for _ in range(400)]
+    assert rates == pytest.approx([0.005 * 2 / 10] * 400), "a quarter of what the budget allows"
+    assert detector.observe(observed([1000], [900], **costs)).rate == DENSE
+
+
+def test_a_batch_by_itself_tells_a_share_that_moved_from_chance():
+    detector = settled()
+    for n_passed, is_moved in ((500, False), (440, False), (560, False), (900, True), (100, True)):
+        assert detector.has_moved((0,), np.array([1000]), np.array([n_passed])) is is_moved, n_passed
+    assert not detector.has_moved((0,), np.array([5]), np.array([5])), "five rows may be chance"
+    assert not detector.has_moved((0,), np.array([0]), np.array([0]))
+    assert not detector.has_moved((0b10,), np.array([1000]), np.array([900])), "nothing is known of the place"
+
+
 def test_few_rows_of_large_batches_are_sampled_together():
     detector = settled()
     rates = [detector.observe(observed([2_000], [1_000], n_rows=2_000)).rate for _ in range(100)]

@@ -61,7 +61,8 @@ LEAST_WORN = 128  # filters and classes; fewer are not worth looking for those t
 FULL_VERSIONS = 64  # of the plan, between two looks at a full pool
 LEAST_SAMPLED = 32  # rows of a batch that is sampled at all
 LEAST_SLICE, MOST_SLICE = 1 << 10, 1 << 16  # rows of a batch after which the policy learns from them
-LEARNED_FROM_S = 0.005  # of filters: learning takes a small part of it
+LEARNED_FROM_S = 0.02  # that filters took, for each of them: learning takes less than 1 % of it
+LEARNED_FROM_BATCHES = 32  # at most, so that of small batches no more than some hundred rows wait
 FEW_PAIRS = 1 << 18  # copied in less time than each further list costs to keep
 
 
@@ -99,7 +100,8 @@ class FilterStage:
         self._worn_at, self._worn_version = LEAST_WORN, 0  # size, version of the plan
         self._tree: tuple[object, DecisionTree] | None = None
         self._walk_records: list[WalkRecord] = []
-        self._noted: list[WalkRecord] = []  # of batches that are to be learned from together
+        self._noted: list[WalkRecord] = []  # of batches that are to be learned from together,
+        self._noted_s = 0.0  # and what their filters took
         self._decisions: list[Decision] = []
         self._plan: StreamPlan | None = None
         self._choices = DEFAULT_CHOICES  # of the plan
@@ -310,6 +312,7 @@ class FilterStage:
         if 2 * n_used <= size or (pool.is_full and n_used < size):
             with self.learning_lock:
                 router.keep(used.keys, used.classes)
+            self._noted, self._noted_s = [], 0.0  # they are counted, and speak of filters that are gone
             self._number_as(router.keys, router.classes)
 
     def _decide(
@@ -364,21 +367,21 @@ class FilterStage:
     def _learn(self, walked: WalkRecord, round_number: int) -> None:
         """Learn from rows, or later if they took so little time that learning would be a large part of it."""
         with self.learning_lock:
-            seconds = float(walked.seconds.sum()) + sum(float(each.seconds.sum()) for each in self._noted)
-            if self.router.can_wait(walked) and seconds < LEARNED_FROM_S:
-                self.router.note(walked)
-                self._noted.append(walked)
-            elif (
-                self._noted
-                and self._noted[0].keys == walked.keys
-                and self._noted[0].classes == walked.classes
-            ):
-                self.router.note(walked)
-                together, self._noted = combined_record([*self._noted, walked]), []
-                self._decisions += self.router.learn(together, round_number, is_noted=True)
-            else:
-                self._noted = []
+            if not self.router.can_wait(walked):
+                self._learn_noted(round_number)
                 self._decisions += self.router.learn(walked, round_number)
+                return
+            self.router.note(walked)
+            self._noted.append(walked)
+            self._noted_s += float(walked.seconds.sum())
+            is_long = self._noted_s >= LEARNED_FROM_S * len(walked.keys)
+            if is_long or len(self._noted) == LEARNED_FROM_BATCHES:
+                self._learn_noted(round_number)
+
+    def _learn_noted(self, round_number: int) -> None:
+        noted, self._noted, self._noted_s = self._noted, [], 0.0
+        if noted:
+            self._decisions += self.router.learn(combined_record(noted), round_number, is_noted=True)
 
     def _slice_rows(self, n_before: int, n_rows: int) -> int:
         """How many rows to walk before the policy learns from them, where so many of the batch have been walked.

@@ -209,7 +209,7 @@ class ProbeOrder:
         return drawn_order(self.tree, chances, draws)
 
     def slice_rows(self, n_before: int, n_rows: int) -> int:
-        """How many of `n_rows` to probe with before what they told is learned, where so many of the batch have been probed with.
+        """How many of `n_rows` to probe with before the order follows them, where so many of the batch have been probed with.
 
         Few at first and after a change, when there is most to learn; then three times as many as before: a call has a price.
         """

@@ -75,13 +75,14 @@ POLICIES: dict[str, type[Learner]] = {
 }
 UNSAMPLED = frozenset({"fixed", "random"})  # learn nothing
 SLICED_S = 0.01  # for each filter: forty times what a call takes beside its rows
-SAMPLING_SHARE = 0.02  # of the seconds of filters
+SAMPLING_SHARE = 0.02  # of the seconds of filters,
+SPARSE_SHARE = 0.005  # and while nothing changes
 DECIDING_S = 2e-5  # what it takes to decide which filter a row would run next
 COST_MOVED, CHARGED_BATCHES = 2.0, 4  # times; and so many batches between two times that all are charged anew
 JUDGING_SHARE = 0.01  # of the seconds of filters
 PIECE_ROWS, PIECES = 50, 4  # of sampled rows: at least so many at a time, at most so many times
 LATEST = 0.1
-LEAST_TIMED_ROWS = 512  # a shorter call takes its time for being made
+LEAST_TIMED_ROWS = 512  # of a call: a shorter one takes its time for being made
 LEAST_WATCHED_S = 2e-7  # on a row: what costs less may move
 HISTORY = 200
 
@@ -128,7 +129,7 @@ class Router:
         }
         self._competition = Competition("fixed" if policy == AUTO else policy)
         self._window = ProfileWindow(0)
-        self._detector = ChangeDetector(0, budget=SAMPLING_SHARE)
+        self._detector = ChangeDetector(0, budget=SAMPLING_SHARE, sparse_budget=SPARSE_SHARE)
         self._costs = FilterCosts(options.cost_mode)
         self._rate = self._detector.rate_for(1)
         self._extra_s = 0.0  # on a sampled row, when one was last sampled
@@ -188,9 +189,18 @@ class Router:
     # ----------------------------------------------------------------------------------------- learning
 
     def can_wait(self, record: WalkRecord) -> bool:
-        """Whether nothing of a batch is lost if it is learned from later, together with others: no row of it was sampled."""
+        """Whether little is lost if a batch is learned from later, together with others: enough is known, and it says nothing
+        else."""
+        if (
+            self.is_learning
+            or self._costs.is_declared
+            or (record.n_sampled and self._profile_rate is not None)
+        ):
+            return False
         is_met = record.keys == tuple(self.keys) and record.classes == tuple(self.classes)
-        return is_met and not record.n_sampled and not self.is_learning and not self._costs.is_declared
+        return is_met and not self._detector.has_moved(
+            record.places, record.compared_rows, record.compared_passed_rows
+        )
 
     def note(self, record: WalkRecord) -> None:
         """Count and time a batch that can wait."""
@@ -422,7 +432,8 @@ class Router:
         first_asked = record.asked_rows - record.follow_rows
         with np.errstate(invalid="ignore", divide="ignore"):
             cost_s = (record.seconds - record.follow_seconds) / first_asked
-        cost_s[(first_asked < LEAST_TIMED_ROWS) | (cost_s < LEAST_WATCHED_S)] = np.nan
+        is_short = first_asked < LEAST_TIMED_ROWS * np.maximum(1, record.n_calls)
+        cost_s[is_short | (cost_s < LEAST_WATCHED_S)] = np.nan
         if record.n_sampled:
             self._extra_s = record.extra_s / record.n_sampled
         advice = self._detector.observe(

@@ -65,10 +65,14 @@ class WalkRecord:
 
 
 def combined_record(parts: Sequence[WalkRecord]) -> WalkRecord:
-    """The records of several workers as one."""
+    """The records of several batches, or workers, as one."""
     first = parts[0]
     if len(parts) == 1:
         return first
+    if all(part.keys == first.keys and part.classes == first.classes for part in parts):
+        first_cores = dict(zip(first.keys, first.cores, strict=True))
+        first_declared = dict(zip(first.keys, first.declared_s, strict=True))
+        return _summed_record(parts, first.keys, first.classes, first_cores, first_declared)
     keys = tuple(dict.fromkeys(key for part in parts for key in part.keys))
     classes: dict[frozenset[int], None] = {}
     cores: dict[str, str] = {}

@@ -10,9 +10,9 @@ then sparsely; sparsely at once where these rows leave no doubt.
 Sparse sampling goes on for ever, since a filter that few rows reach may change unseen. A drift of costs alone leaves the
 sampled rows right as they are, and an order is judged again with the next batch; it is announced and nothing is forgotten.
 
-Sampling has a budget: the seconds it adds stay below a share of the useful ones. What sparse sampling leaves of it is saved, up
-to the price of a full window, and spent after a change; if it is not enough, the price of the dense rows is lent and paid back
-before anything else. Where even sparse sampling is too dear, a trickle remains.
+Sampling has a budget: the seconds it adds stay below a share of the useful ones, and sparse sampling may have a smaller one.
+What it leaves is saved, up to the price of a full window, and spent after a change; if it is not enough, the price of the dense
+rows is lent and paid back before anything else. Where even sparse sampling is too dear, a trickle remains.
 """
 
 from __future__ import annotations
@@ -123,14 +123,16 @@ class ChangeDetector:
         window_rows: int = 1000,
         dense_rows: int = DENSE_ROWS,
         budget: float = BUDGET,
+        sparse_budget: float | None = None,
     ) -> None:
+        """`budget` and `sparse_budget`, which is the same if not said, are shares of the useful seconds."""
         self.phase = DetectionPhase.DENSE  # nothing is known yet
         self.window_rows = window_rows
         self.dense_rows = dense_rows
         self._n_profiled = 0  # since the last drift
         self._shares = [_Shares() for _ in range(n_filters)]
         self._costs = [_Cost() for _ in range(n_filters)]
-        self._budget = _Budget(budget)
+        self._budget = _Budget(budget, budget if sparse_budget is None else sparse_budget)
         self._rate: float | None = None  # of the batch that is out
         self._owed_rows = 0.0  # that were not sampled yet, for being too few
 
@@ -150,8 +152,19 @@ class ChangeDetector:
         rate = min(
             self.phase.value, max(FILLING_RATE, n_wanted / max(1, n_rows)), self.window_rows / max(1, n_rows)
         )
-        self._rate = self._budget.affordable(rate, n_rows, self.dense_rows if self.is_dense else 0)
+        if self.is_sparse:
+            self._rate = self._budget.affordable_sparsely(rate, n_rows)
+        else:
+            self._rate = self._budget.affordable(rate, n_rows, self.dense_rows if self.is_dense else 0)
         return self._rate
+
+    def has_moved(self, places: Sequence[Hashable], asked_rows: IntVector, passed_rows: IntVector) -> bool:
+        """Whether a batch by itself says that some filter passes another share of rows than before, at the same place."""
+        n_asked, n_passed = asked_rows.tolist(), passed_rows.tolist()
+        return any(
+            shares.has_moved(place, n, n_kept)
+            for shares, place, n, n_kept in zip(self._shares, places, n_asked, n_passed, strict=True)
+        )
 
     def observe(self, observation: BatchObservation) -> Advice:
         """Take in the measurements of a batch; the rate of the advice is for another batch of its size."""
@@ -173,7 +186,7 @@ class ChangeDetector:
             if self.phase is DetectionPhase.FILLING and is_enough:
                 self.phase = DetectionPhase.STEADY
         rate = self.phase.value if self._rate is None else self._rate
-        self._budget.settle(observation, rate, self.window_rows)
+        self._budget.settle(observation, rate, self.window_rows, self.dense_rows)
         return Advice(self._in_groups(self.rate_for(observation.n_rows), observation.n_rows), tuple(drifts))
 
     def _in_groups(self, rate: float, n_rows: int) -> float:
@@ -221,6 +234,11 @@ class _Shares:
         self._by_place[place] = share
         return share
 
+    def has_moved(self, place: Hashable, n: int, n_passed: int) -> bool:
+        """Whether so many rows at a place leave no doubt that the share there is another one."""
+        share = self._by_place.get(place)
+        return share is not None and n > 0 and share.has_moved(n, n_passed)
+
 
 class _Share:
     """A share of rows: what it was, and what it is now, counted at two scales."""
@@ -235,7 +253,7 @@ class _Share:
             n, n_passed = self._now[scale]
             n, n_passed = n + n_new, n_passed + n_new_passed
             if n >= n_needed:
-                if self._has_moved(n, n_passed):
+                if self.has_moved(n, n_passed):
                     return [Drift(k, "pass rate", self._n_passed / self._n, n_passed / n)]
                 if scale == 0 and self._n < REFERENCE_ROWS:
                     self._n, self._n_passed = self._n + n, self._n_passed + n_passed
@@ -243,7 +261,8 @@ class _Share:
             self._now[scale] = n, n_passed
         return []
 
-    def _has_moved(self, n: int, n_passed: int) -> bool:
+    def has_moved(self, n: int, n_passed: int) -> bool:
+        """Whether a share of so many rows differs from the reference by more than chance."""
         if self._n == 0:
             return False
         move = abs(n_passed / n - self._n_passed / self._n)
@@ -289,17 +308,18 @@ class _Cost:
 class _Budget:
     """Seconds that sampling may take."""
 
-    def __init__(self, share: float) -> None:
-        self._share = share  # of the useful ones
+    def __init__(self, share: float, sparse_share: float) -> None:
+        self._share, self._sparse_share = share, sparse_share  # of the useful ones
         self._saved_s = 0.0
         self._extra_s = 0.0  # on a sampled row
         self._useful_s = 0.0  # on any row
 
-    def settle(self, observation: BatchObservation, rate: float, window_rows: int) -> None:
-        """A batch has earned and spent; what is saved is at most the price of a window."""
+    def settle(self, observation: BatchObservation, rate: float, window_rows: int, dense_rows: int) -> None:
+        """A batch has earned and spent; what is saved is at most the price of a window, and what is owed that of the dense rows,
+        by what a sampled row takes now: before a cost was known it may have seemed many times dearer."""
         self._extra_s, self._useful_s = observation.extra_s, observation.useful_s
         self._saved_s += observation.n_rows * (self._share * self._useful_s - rate * self._extra_s)
-        self._saved_s = min(self._saved_s, window_rows * self._extra_s)
+        self._saved_s = max(min(self._saved_s, window_rows * self._extra_s), -dense_rows * self._extra_s)
 
     def affordable(self, rate: float, n_rows: int, n_lent: int) -> float:
         """The rate, or what the budget allows of it on a batch of so many rows; the price of `n_lent` sampled ones is lent."""
@@ -307,3 +327,11 @@ class _Budget:
             return rate
         allowed = (self._share * self._useful_s + self._saved_s / n_rows) / self._extra_s + n_lent / n_rows
         return min(rate, max(allowed, TRICKLE * STEADY_RATE))
+
+    def affordable_sparsely(self, rate: float, n_rows: int) -> float:
+        """The same while nothing changes: without what is saved, if less than the whole budget is for that."""
+        allowed = self.affordable(rate, n_rows, 0)
+        if self._extra_s <= 0 or self._sparse_share >= self._share:
+            return allowed
+        sparse = max(self._sparse_share * self._useful_s / self._extra_s, TRICKLE * STEADY_RATE)
+        return min(allowed, sparse)
