@@ -46,6 +46,6 @@ def test_aggregates_killed_at_every_place_tell_each_change_once(tmp_path, option
         "open: sql: before COMMIT",
     ]:
         assert place in places, place
-    for kind in ("outbox", "aggregates", *(("parts",) if options else ())):
+    for kind in ("outbox", "aggregate", *(("parts",) if options else ())):
         for place in ("created", "half written"):
             assert f"file: {place} {kind}" in places, (place, kind)
