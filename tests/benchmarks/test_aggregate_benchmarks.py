@@ -1,18 +1,17 @@
-"""The benchmarks of aggregates run, in small, and what they compare with gives the same results."""
+"""The benchmarks of aggregates run, in small, and what they compare gives the same results."""
 
 from __future__ import annotations
 
-import pytest
-
+from benchmarks.aggregates import thresholds
 from benchmarks.harness import Benchmark
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_windowed_counts_beside_those_of_spark_in_small(spark):
-    from benchmarks.aggregates import spark_streaming
-
-    bench = Benchmark("aggregates/small", seed=17, is_quick=True)
-    spark_streaming.run(bench)
+def claims_of(script) -> dict[str, float]:
+    bench = Benchmark("aggregates/small", seed=7, is_quick=True)
+    script.run(bench)
     assert bench.rows
-    assert "vs_spark_streaming_aggregate" in {claim.name for claim in bench.claims}
+    return {claim.name: claim.value for claim in bench.claims}
+
+
+def test_ten_thousand_thresholds_in_small():
+    assert "ten_thousand_thresholds_over_one" in claims_of(thresholds)
