@@ -1,7 +1,7 @@
 """What do ten thousand thresholds on one sum cost, beside one?
 
-Claim     ten_thousand_thresholds_over_one    CPU time of a push with 10,000 alert queries `HAVING sum(x) > c`, over that with one,
-                                              while no group crosses a threshold: at most 1.3
+Claim     ten_thousand_thresholds_over_one    CPU time of a push with 10,000 alert queries `HAVING sum(x) > c`, over that with
+                                              one, while no group crosses a threshold: at most 1.3
 Baseline  one of the queries
 Control   `open`: one group in a hundred is above one threshold in a hundred, and stays there while its sum grows. Nothing fires
           and nothing resolves, but each of these pairs has a row before and a row after. Reported.

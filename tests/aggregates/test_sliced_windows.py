@@ -218,6 +218,9 @@ def test_slices_of_an_hour_are_as_many_as_there_are_edges_in_it(specs, n_slices)
     first = starts.min() // (60 * MINUTE) * 60 * MINUTE + 60 * MINUTE
     assert ((starts >= first) & (starts < first + 60 * MINUTE)).sum() == n_slices
     assert windows.snapshot()["rows"] == len(rows)
+    assert windows.snapshot()["updates"] == len(
+        rows
+    )  # a row goes into one slice, however many windows hold it
     windows.rollback()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.aggregates import thresholds
+from benchmarks.aggregates import thresholds, windows
 from benchmarks.harness import Benchmark
 
 
@@ -15,3 +15,9 @@ def claims_of(script) -> dict[str, float]:
 
 def test_ten_thousand_thresholds_in_small():
     assert "ten_thousand_thresholds_over_one" in claims_of(thresholds)
+
+
+def test_a_thousand_windows_in_small():
+    found = claims_of(windows)
+    assert found["slices_touched_per_row"] == 1
+    assert found["thousand_windows_over_one"] > 0

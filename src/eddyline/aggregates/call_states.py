@@ -40,8 +40,7 @@ class CallStates:
     def like(self, n: int) -> CallStates:
         """So many empty entries for the same calls."""
         other = CallStates(is_signed=self.is_signed, n=n)
-        for on_sheet in self._sheets:
-            other._add_sheet(on_sheet)
+        other._sheets = {on_sheet: states.like(n) for on_sheet, states in self._sheets.items()}
         return other
 
     def _add_sheet(self, calls: tuple[AggregateCall, ...]) -> None:

@@ -30,14 +30,18 @@ class SliceStore:
         self.entries = Entries(keys, is_signed=is_signed)
         self.order = SliceOrder()
         self.new = _NONE  # slices that the running round makes
-        self.n_combines = 0  # so far
+        self.n_updates = self.n_combines = (
+            0  # so far: slices that rows went into, and partial results that were merged
+        )
 
     # ------------------------------------------------------------------------------------------- rounds
 
     def feed(self, rows: ClassRows, starts: Ints, epochs: Ints) -> None:
         """Row k goes into the slice of its key that begins at starts[k]. Once in a round."""
         keys = self.entries.keys.number(rows.columns)
-        self.entries.add(self.entries.number(keys, starts, epochs), rows)
+        slices = self.entries.number(keys, starts, epochs)
+        self.entries.add(slices, rows)
+        self.n_updates += len(slices)
         touched = self.entries.touched
         self.new = touched[~self.entries.is_committed(touched)]
         self.order.link(self.new, *self.entries.identity(self.new))

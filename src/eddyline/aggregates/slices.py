@@ -23,13 +23,9 @@ from eddyline.model import TimeWindow
 NEVER = 1 << 62  # later than every time, as NO_TIME is earlier
 
 
-def slice_starts(time_us: Ints, windows: Iterable[TimeWindow]) -> Ints:
-    """Where the slice of each row begins."""
-    edges = {
-        (w.slide_us, edge % w.slide_us) for w in windows for edge in (w.offset_us, w.offset_us + w.size_us)
-    }
-    starts = [time_us - (time_us - offset) % slide for slide, offset in sorted(edges)]
-    return np.max(starts, axis=0)
+def slice_starts(time_us: Ints, edges: Iterable[tuple[int, int]]) -> Ints:
+    """Where the slice of each row begins, given the slides and offsets that edges lie at."""
+    return np.max([time_us - (time_us - offset) % slide for slide, offset in edges], axis=0)
 
 
 def last_starts(time_us: Ints, window: TimeWindow) -> Ints:
@@ -44,12 +40,6 @@ def windows_of(time_us: Ints, window: TimeWindow) -> tuple[Ints, Ints]:
     which = np.repeat(np.arange(len(time_us)), n_of_each)
     back = np.arange(len(which)) - np.repeat(np.cumsum(n_of_each) - n_of_each, n_of_each)
     return which, last[which] - back * window.slide_us
-
-
-def first_open(watermark_us: int, window: TimeWindow) -> int:
-    """The start of the first window that this watermark does not close: slices before it are in none that is open."""
-    behind = watermark_us - window.size_us - window.offset_us
-    return window.offset_us + (behind // window.slide_us + 1) * window.slide_us
 
 
 class SliceOrder:

@@ -60,6 +60,18 @@ class States:
                 self._accumulators[name] = _accumulator(call, is_signed)
         self.is_invertible = all(a.is_invertible for a in self._accumulators.values())
 
+    def like(self, n: int) -> States:
+        """So many empty entries for the same calls."""
+        other = States.__new__(States)
+        other.n, other._is_signed, other._n_rows = n, self._is_signed, np.zeros(n, np.int64)
+        other._calls, other.is_invertible = self._calls, self.is_invertible
+        other._accumulators = {
+            name: _accumulator(a.call, self._is_signed) for name, a in self._accumulators.items()
+        }
+        for accumulator in other._accumulators.values():
+            accumulator.resize(n)
+        return other
+
     def resize(self, n: int) -> None:
         """More entries, which are empty, or fewer."""
         if n < self.n:

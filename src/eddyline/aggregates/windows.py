@@ -27,9 +27,10 @@ from eddyline.aggregates.changes import (
 from eddyline.aggregates.closing import ClosedWindow, ClosingWindows, KeySlices
 from eddyline.aggregates.entries import TABLE_EPOCH, Entries
 from eddyline.aggregates.partials import PartialRows, folded, merged_lines
+from eddyline.aggregates.read_windows import ReadWindows, WindowOfEpoch
 from eddyline.aggregates.rows import ClassRows, EntryChanges, Ints, Mask
 from eddyline.aggregates.slice_store import SliceStore
-from eddyline.aggregates.slices import NEVER, SliceOrder, first_open, slice_starts, windows_of
+from eddyline.aggregates.slices import SliceOrder, slice_starts, windows_of
 from eddyline.aggregates.structure import Reader, RoundTime
 from eddyline.model import CLOSED, NO_TIME, AggregateCall, Aggregation, TimeWindow
 
@@ -42,9 +43,8 @@ class SlicedWindows:
     def __init__(self, keys: pa.Schema, *, reads_table: bool = False) -> None:
         self._slices = SliceStore(keys, is_signed=reads_table)
         self._reads_table = reads_table
-        self._readers: tuple[Reader, ...] = ()
-        self._epochs = _NONE  # those that are read, ascending
-        self._closing: dict[tuple[TimeWindow, int], ClosingWindows] = {}
+        self._read = ReadWindows((), reads_table=reads_table)
+        self._closing: dict[WindowOfEpoch, ClosingWindows] = {}
         self._closed_us = NO_TIME  # windows that end then or before are closed
         self._n_rows = 0  # so far
         self._begin(NO_TIME)
@@ -70,30 +70,15 @@ class SlicedWindows:
         assert not is_new, "over a table, calls that are new need a structure that all its rows are pushed to"
         self._entries.set_calls(calls)
         self._closing.clear()
-        epochs = {epoch for reader in readers for epoch in reader.epochs}
-        if self._reads_table and readers:
-            epochs = {TABLE_EPOCH}
-        before, self._epochs = self._epochs, np.array(sorted(epochs), np.int64)
-        read, self._readers = self._read_from(), tuple(readers)
-        if not np.isin(before, self._epochs).all() or read - self._read_from():
+        before, self._read = self._read, ReadWindows(readers, reads_table=self._reads_table)
+        if not np.isin(before.epochs, self._read.epochs).all() or before.oldest - self._read.oldest:
             self._drop_unread()
-
-    def _read_from(self) -> set[tuple[TimeWindow, int]]:
-        """The windows that are read, with the oldest epoch of their queries."""
-        return {(spec, reader.epochs[0]) for spec, reader in zip(self._specs(), self._readers, strict=True)}
-
-    def _specs(self, epoch: int = NEVER) -> Iterator[TimeWindow]:
-        """The windows that queries of this epoch or an older one read."""
-        for reader in self._readers:
-            if self._reads_table or reader.epochs[0] <= epoch:
-                assert isinstance(reader.aggregation.window, TimeWindow), f"no window: {reader.aggregation}"
-                yield reader.aggregation.window
 
     def _drop_unread(self) -> None:
         """Merge slices of epochs that none reads into older ones; slices that are in no open window any more leave."""
         entries = self._entries
-        if len(self._epochs):
-            entries.fold_epochs(self._epochs, entries.live)
+        if len(self._read.epochs):
+            entries.fold_epochs(self._read.epochs, entries.live)
         else:
             entries.drop(entries.live)
         self._slices.list_anew()
@@ -109,12 +94,8 @@ class SlicedWindows:
         start, epoch = self._order.start[slices], self._order.epoch[slices]
         is_past = np.zeros(len(slices), dtype=bool)
         for number in np.unique(epoch).tolist():
-            is_past |= (epoch == number) & (start < self._first_open(watermark_us, number))
+            is_past |= (epoch == number) & (start < self._read.first_open(watermark_us, number))
         return slices[is_past]
-
-    def _first_open(self, watermark_us: int, epoch: int) -> int:
-        """From where on slices of an epoch are in a window that is open."""
-        return min(first_open(watermark_us, spec) for spec in set(self._specs(epoch)))
 
     # ------------------------------------------------------------------------------------------- rounds
 
@@ -126,7 +107,7 @@ class SlicedWindows:
 
     def partial(self, rows: ClassRows) -> PartialRows:
         rows = rows.take(np.flatnonzero((rows.windowed_us != NO_TIME) & ~rows.is_late))
-        starts = slice_starts(rows.windowed_us, set(self._specs()))
+        starts = slice_starts(rows.windowed_us, self._read.edges)
         return folded(rows, self._entries.keys.schema, starts, self._entries.states)
 
     def merge(self, parts: Sequence[tuple[pa.RecordBatch, int]], epoch: int) -> PartialRows:
@@ -135,45 +116,37 @@ class SlicedWindows:
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round, once for each round, also without rows; all of it must be taken."""
         self._begin(NO_TIME if time.after_us is None else time.after_us)
-        if not len(self._epochs):
+        if not len(self._read.epochs):
             return
         if time.before_us is not None:
             self._closed_us = max(self._closed_us, time.before_us)
         self._feed(rows)
-        for (window, epoch), readers in self._by_window().items():
-            yield from self._changes(window, epoch, [r for r in readers if not r.aggregation.is_final])
+        for (window, epoch), readers in self._read.changing.items():
+            yield from self._changes(window, epoch, readers)
         if self._reads_table:
             n_rows = self._entries.scratch.n_rows(np.arange(len(self._entries.touched)))
             self._entries.remove(self._entries.touched[n_rows == 0])
         elif self._after_us != NO_TIME:
-            for (window, epoch), readers in self._by_window().items():
-                yield from self._closed(window, epoch, readers)
+            for window_of_epoch, last_us in self._read.closing(self._closed_us, self._after_us):
+                yield from self._closed(window_of_epoch, last_us)
             self._expire()
-
-    def _by_window(self) -> dict[tuple[TimeWindow, int], list[Reader]]:
-        """The readers of each window and epoch."""
-        found: dict[tuple[TimeWindow, int], list[Reader]] = {}
-        for reader, window in zip(self._readers, self._specs(), strict=True):
-            for epoch in (TABLE_EPOCH,) if self._reads_table else reader.epochs:
-                found.setdefault((window, epoch), []).append(reader)
-        return found
 
     def _feed(self, rows: ClassRows) -> None:
         """Take rows into their slices: those that have a time and are not late."""
         takes_part = rows.windowed_us != NO_TIME
         if not self._reads_table:
-            takes_part &= ~rows.is_late & (rows.epoch >= self._epochs[0])
+            takes_part &= ~rows.is_late & (rows.epoch >= self._read.epochs[0])
         rows = rows.take(np.flatnonzero(takes_part))
-        place = np.searchsorted(self._epochs, rows.epoch, side="right") - 1
-        starts = slice_starts(rows.windowed_us, set(self._specs()))
-        self._slices.feed(rows, starts, self._epochs[np.maximum(place, 0)])
+        place = np.searchsorted(self._read.epochs, rows.epoch, side="right") - 1
+        starts = slice_starts(rows.windowed_us, self._read.edges)
+        self._slices.feed(rows, starts, self._read.epochs[np.maximum(place, 0)])
         self._n_rows += rows.n_rows
 
     def _changes(
         self, window: TimeWindow, epoch: int, readers: Sequence[Reader]
     ) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The windows whose slices the round touched, as they were and as they are."""
-        if not readers or not len(self._entries.touched):
+        if not len(self._entries.touched):
             return
         touched = self._entries.touched
         touched = touched[self._order.epoch[touched] >= epoch]
@@ -188,7 +161,7 @@ class SlicedWindows:
 
     def _expire(self) -> None:
         """Slices leave that are in no open window any more."""
-        last = max(self._first_open(self._after_us, epoch) for epoch in self._epochs.tolist())
+        last = max(self._read.first_open(self._after_us, epoch) for epoch in self._read.epochs.tolist())
         if not self._order.begins_before(last) and not (self._order.start[self._slices.new] < last).any():
             return
         older = self._slices.between(NO_TIME, last, NO_TIME)
@@ -214,15 +187,16 @@ class SlicedWindows:
     # ------------------------------------------------------------------------------------------- closing
 
     def _closed(
-        self, window: TimeWindow, epoch: int, readers: Sequence[Reader]
+        self, window_of_epoch: WindowOfEpoch, last_us: int
     ) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The windows that the round closes: all there is of final ones, and the last of those that have changed before."""
-        closed = list(self._close(window, epoch))
+        closed = list(self._close(window_of_epoch, last_us))
         if not closed:
             return
+        window, epoch = window_of_epoch
         ends = np.repeat([c.end_us for c in closed], [len(c.key) for c in closed])
         at = WindowPlaces(np.concatenate([c.key for c in closed]), ends - window.size_us, ends)
-        for reader in readers:
+        for reader in self._read.by_window[window_of_epoch]:
             is_final = reader.aggregation.is_final
             reason = "" if is_final else CLOSED
             values = _joined([side(c.states, reader.calls) for c in closed], reader.calls)
@@ -230,25 +204,24 @@ class SlicedWindows:
             if changes is not None:
                 yield reader.aggregation, changes
 
-    def _close(self, window: TimeWindow, epoch: int) -> Iterator[ClosedWindow]:
-        stacks = self._closing.get((window, epoch))
+    def _close(self, window_of_epoch: WindowOfEpoch, last_us: int) -> Iterator[ClosedWindow]:
+        window, epoch = window_of_epoch
+        ends = self._ends(window, epoch, last_us)
+        stacks = self._closing.get(window_of_epoch)
         if stacks is None:
-            stacks = self._closing[window, epoch] = ClosingWindows(window, self._entries.states)
+            stacks = self._closing[window_of_epoch] = ClosingWindows(window, self._entries.states)
         n_before = stacks.n_combines
-        for end_us in self._ends(window, epoch):
+        for end_us in ends:
             yield stacks.close(end_us, lambda low_us, high_us: self._fetch(low_us, high_us, epoch))
         self._slices.n_combines += stacks.n_combines - n_before
 
-    def _ends(self, window: TimeWindow, epoch: int) -> list[int]:
+    def _ends(self, window: TimeWindow, epoch: int, last_us: int) -> list[int]:
         """Where the windows end that the round closes and that have slices, ascending."""
-        last = self._after_us - (self._after_us - window.offset_us - window.size_us) % window.slide_us
-        if last <= self._closed_us:
-            return []
         low_us = self._closed_us - window.size_us if self._closed_us != NO_TIME else NO_TIME
-        slices = self._slices.between(low_us, last, epoch)
+        slices = self._slices.between(low_us, last_us, epoch)
         _, starts = windows_of(np.unique(self._order.start[slices]), window)
         ends = np.unique(starts + window.size_us)
-        return [int(end) for end in ends[(ends > self._closed_us) & (ends <= last)]]
+        return [int(end) for end in ends[(ends > self._closed_us) & (ends <= last_us)]]
 
     def _fetch(self, low_us: int, high_us: int, epoch: int) -> KeySlices:
         return self._slices.by_key(self._slices.between(low_us, high_us, epoch), is_after=True)
@@ -257,7 +230,7 @@ class SlicedWindows:
 
     def current(self, aggregation: Aggregation, epoch: int) -> pa.RecordBatch:
         """All windows that were open before the running round, as the queries of an epoch see them after its `push`."""
-        reader = next(reader for reader in self._readers if reader.aggregation == aggregation)
+        reader = next(reader for reader in self._read.readers if reader.aggregation == aggregation)
         window, live = aggregation.window, self._entries.live
         assert isinstance(window, TimeWindow)
         own = TABLE_EPOCH if self._reads_table else epoch
@@ -296,6 +269,7 @@ class SlicedWindows:
             "slices": len(self._entries.table),
             "bytes": self.nbytes,
             "rows": self._n_rows,
+            "updates": self._slices.n_updates,
             "combines": self._slices.n_combines,
         }
 
@@ -303,7 +277,7 @@ class SlicedWindows:
         """Assert the invariants, between rounds."""
         self._slices.check()
         live = self._entries.live
-        assert np.isin(self._order.epoch[live], self._epochs).all(), "an epoch is not read"
+        assert np.isin(self._order.epoch[live], self._read.epochs).all(), "an epoch is not read"
         past = self._past(live, self._closed_us)
         assert not len(past), f"slices that no open window holds: {self._order.start[past]}"
 

@@ -98,6 +98,8 @@ class KeptAggregates(OperatorState):
         self._last_now_us: int | None = None  # of the last round that committed
         self._now_us = 0  # of the running round
         self._flow: PlannedFlow  # of the running round
+        # classes of rows that come and go: what is kept of them follows from the tables, which are stored
+        self.table_classes: frozenset[str] = frozenset()
         self._built_version = -1  # of the plan that the structures have
         self._readers: dict[str, Reader] = {}  # those that they have, by aggregation
         self._pushed: dict[Form, Structure | OverRows] = {}  # structures that the running round has called
@@ -139,24 +141,20 @@ class KeptAggregates(OperatorState):
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
     ) -> Sequence[Operator]:
         self._flow, self._numbers, self._rows, self._parts, self._pushed = planned, numbers, {}, {}, {}
+        all_of = (each.aggregation for each in planned.aggregates.by_name.values())
+        self.table_classes = frozenset(each.rows.lower() for each in all_of if each.reads_table)
         levels: dict[int, set[str]] = {}
         for name, level in planned.views.aggregation_levels.items():
             levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
         return [AggregateLevel(self, sorted(names), level) for level, names in sorted(levels.items())]
 
     @property
-    def table_classes(self) -> frozenset[str]:
-        """Classes of rows that come and go: what is kept of them follows from the tables, which are stored."""
-        all_of = (each.aggregation for each in self._flow.aggregates.by_name.values())
-        return frozenset(each.rows.lower() for each in all_of if each.reads_table)
-
-    @property
     def missing(self) -> frozenset[str]:
         """Classes over tables whose rows the running round has to find first."""
-        tables = self.table_classes
-        return frozenset(
-            name for name, kind in self._structures.keys() - self._filled.keys() if name in tables
-        )
+        if not self.table_classes:
+            return self.table_classes
+        unfilled = self._structures.keys() - self._filled.keys()
+        return self.table_classes & {name for name, _ in unfilled}
 
     def fill(self, name: str, rows: ArrivedRows | None, round_: Round) -> None:
         """What a class over tables has before the round; it stays, whatever becomes of the round."""
@@ -176,8 +174,7 @@ class KeptAggregates(OperatorState):
     def recounted(self, name: str) -> Iterator[Derived]:
         """The entries of the aggregations of a class as they are before the round."""
         for planned in self._flow.aggregates.classes[name]:
-            ids = self._uncounted(planned.aggregation.name)
-            if len(ids) and planned.aggregation.is_table:
+            if planned.aggregation.is_table and len(ids := self._uncounted(planned.aggregation.name)):
                 for derived in self._entries_for(planned, ids):
                     yield replace(derived, is_recount=True)
 
