@@ -210,9 +210,13 @@ class SlicedWindows:
         stacks = self._closing.get(window_of_epoch)
         if stacks is None:
             stacks = self._closing[window_of_epoch] = ClosingWindows(window, self._entries.states)
+
+        def fetch(low_us: int, high_us: int) -> KeySlices:
+            return self._slices.by_key(self._slices.between(low_us, high_us, epoch), is_after=True)
+
         n_before = stacks.n_combines
         for end_us in ends:
-            yield stacks.close(end_us, lambda low_us, high_us: self._fetch(low_us, high_us, epoch))
+            yield stacks.close(end_us, fetch)
         self._slices.n_combines += stacks.n_combines - n_before
 
     def _ends(self, window: TimeWindow, epoch: int, last_us: int) -> list[int]:
@@ -222,9 +226,6 @@ class SlicedWindows:
         _, starts = windows_of(np.unique(self._order.start[slices]), window)
         ends = np.unique(starts + window.size_us)
         return [int(end) for end in ends[(ends > self._closed_us) & (ends <= last_us)]]
-
-    def _fetch(self, low_us: int, high_us: int, epoch: int) -> KeySlices:
-        return self._slices.by_key(self._slices.between(low_us, high_us, epoch), is_after=True)
 
     # ------------------------------------------------------------------------------------------- answers, storage
 
