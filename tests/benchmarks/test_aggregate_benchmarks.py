@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.aggregates import thresholds, windows
+from benchmarks.aggregates import absence, thresholds, velocity, windows
 from benchmarks.harness import Benchmark
 
 
@@ -21,3 +21,14 @@ def test_a_thousand_windows_in_small():
     found = claims_of(windows)
     assert found["slices_touched_per_row"] == 1
     assert found["thousand_windows_over_one"] > 0
+
+
+def test_silence_of_many_devices_in_small():
+    found = claims_of(absence)
+    assert found["visited_over_silent"] == 1
+    assert found["visited_in_a_quiet_tick"] == 0
+
+
+def test_velocity_rules_beside_duckdb_in_small():
+    """Their counts are compared in each push."""
+    assert claims_of(velocity)["over_vs_duckdb_per_batch"] > 0

@@ -8,6 +8,7 @@ before, the second with that of the round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +129,9 @@ class TimedGroups(RunningGroups):
         for reader in self._readers:
             for epoch in reader.epochs if reader.deadlines else ():
                 self._fill(reader, epoch)
+
+    def snapshot(self) -> dict[str, Any]:
+        return super().snapshot() | {"visited": self.n_visited}
 
     @property
     def nbytes(self) -> int:
