@@ -29,9 +29,10 @@ TABLE = "(k BIGINT, x BIGINT, ts TIMESTAMP) TBLPROPERTIES (time='ts', lateness='
 
 
 WHY_SLOWER = (
-    "A row takes 2.1 to 2.8 us with a million keys. Of a profiled push a third is in kernels: rows are appended to rings at random "
-    "places, keys are found, and four columns of prefix sums are gone over one by one. The rest is around them: rows of the class "
-    "go from the batch into the order of rings, and values back into the order of arrival, array by array."
+    "A row takes 2.1 to 2.8 us with a million keys. Of a profiled push a third is in kernels: rows are appended to rings "
+    "at random places, keys are found, and four columns of prefix sums are gone over one by one. The rest is around "
+    "them: rows of the class go from the batch into the order of rings, and values back into the order of arrival, array "
+    "by array."
 )
 
 

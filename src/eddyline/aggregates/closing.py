@@ -63,7 +63,7 @@ class ClosingWindows:
 
     def __init__(self, window: TimeWindow, empty: CallStates) -> None:
         self.window = window
-        self.n_combines = 0
+        self.n_combines = self.nbytes = 0  # so far; as of the last window
         self._block_us = -(-window.size_us // window.slide_us) * window.slide_us
         self._empty = empty
         self._flip(KeySlices(np.empty(0, np.int64), np.empty(0, np.int64), empty.like(0)), None)
@@ -75,6 +75,7 @@ class ClosingWindows:
         if block_start != self._block_start:
             self._flip(fetch(start_us, block_start), block_start)
         self._extend_prefix(fetch(self._upto_us, end_us), end_us)
+        self.nbytes = self._prefix.nbytes + self._suffixes.nbytes
         return self._combined(start_us, end_us)
 
     # ------------------------------------------------------------------------------------------- the block before
@@ -145,7 +146,3 @@ class ClosingWindows:
         states.merge(np.searchsorted(keys, self._prefix_key), self._prefix, self._prefix_place)
         self.n_combines += len(older) + len(self._prefix_key) - len(keys)
         return ClosedWindow(end_us, keys, states)
-
-    @property
-    def nbytes(self) -> int:
-        return self._prefix.nbytes + self._suffixes.nbytes

@@ -59,6 +59,11 @@ class PlannedAggregates:
             found.setdefault(each.aggregation.rows.lower(), []).append(each)
         return found
 
+    @cached_property
+    def table_classes(self) -> frozenset[str]:
+        """Classes of rows that come and go: what is kept of them follows from the tables, which are stored."""
+        return frozenset(name for name, each in self.classes.items() if each[0].aggregation.reads_table)
+
     def plans(self) -> Iterable[StreamPlan]:
         return (each.queries for each in self.by_name.values())
 

@@ -98,8 +98,6 @@ class KeptAggregates(OperatorState):
         self._last_now_us: int | None = None  # of the last round that committed
         self._now_us = 0  # of the running round
         self._flow: PlannedFlow  # of the running round
-        # classes of rows that come and go: what is kept of them follows from the tables, which are stored
-        self.table_classes: frozenset[str] = frozenset()
         self._built_version = -1  # of the plan that the structures have
         self._readers: dict[str, Reader] = {}  # those that they have, by aggregation
         self._pushed: dict[Form, Structure | OverRows] = {}  # structures that the running round has called
@@ -141,20 +139,18 @@ class KeptAggregates(OperatorState):
         self, planned: PlannedFlow, numbers: DerivedNumbers, choices: ExecutionChoices
     ) -> Sequence[Operator]:
         self._flow, self._numbers, self._rows, self._parts, self._pushed = planned, numbers, {}, {}, {}
-        all_of = (each.aggregation for each in planned.aggregates.by_name.values())
-        self.table_classes = frozenset(each.rows.lower() for each in all_of if each.reads_table)
-        levels: dict[int, set[str]] = {}
-        for name, level in planned.views.aggregation_levels.items():
-            levels.setdefault(level - 1, set()).add(planned.aggregates.by_name[name].aggregation.rows.lower())
+        levels: dict[int, list[str]] = {}
+        for rows, members in planned.aggregates.classes.items():
+            level = planned.views.aggregation_levels[members[0].aggregation.name.lower()]
+            levels.setdefault(level - 1, []).append(rows)
         return [AggregateLevel(self, sorted(names), level) for level, names in sorted(levels.items())]
 
     @property
     def missing(self) -> frozenset[str]:
         """Classes over tables whose rows the running round has to find first."""
-        if not self.table_classes:
-            return self.table_classes
-        unfilled = self._structures.keys() - self._filled.keys()
-        return self.table_classes & {name for name, _ in unfilled}
+        tables = self._flow.aggregates.table_classes
+        unfilled = self._structures.keys() - self._filled.keys() if tables else ()
+        return tables & {name for name, _ in unfilled}
 
     def fill(self, name: str, rows: ArrivedRows | None, round_: Round) -> None:
         """What a class over tables has before the round; it stays, whatever becomes of the round."""
@@ -372,7 +368,7 @@ class KeptAggregates(OperatorState):
     def save(self, round_number: int) -> tuple[list[ListedFile], list[str]]:
         if self._files is None:
             return [], []
-        tables = self.table_classes
+        tables = self._flow.aggregates.table_classes
         pushed, all_of = (
             {form: each for form, each in structures.items() if form[0] not in tables}
             for structures in (self._pushed, self._structures)
