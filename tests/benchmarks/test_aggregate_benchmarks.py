@@ -1,6 +1,8 @@
-"""The benchmarks of aggregates run, in small, and what they compare gives the same results."""
+"""The benchmarks of aggregates run, in small, and what they compare with gives the same results."""
 
 from __future__ import annotations
+
+import pytest
 
 from benchmarks.aggregates import absence, thresholds, velocity, windows
 from benchmarks.harness import Benchmark
@@ -32,3 +34,14 @@ def test_silence_of_many_devices_in_small():
 def test_velocity_rules_beside_duckdb_in_small():
     """Their counts are compared in each push."""
     assert claims_of(velocity)["over_vs_duckdb_per_batch"] > 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_windowed_counts_beside_those_of_spark_in_small(spark):
+    from benchmarks.aggregates import spark_streaming
+
+    bench = Benchmark("aggregates/small", seed=17, is_quick=True)
+    spark_streaming.run(bench)
+    assert bench.rows
+    assert "vs_spark_streaming_aggregate" in {claim.name for claim in bench.claims}
