@@ -220,3 +220,45 @@ def test_a_stream_counts_the_queries_that_aggregate_its_rows(engine):
     engine.query(DECLINED)
     engine.query("SELECT card FROM auths WHERE amount > 1")
     assert {stream.name: stream.n_queries for stream in engine.streams()} == {"auths": 2, "visits": 0}
+
+
+def test_aggregates_of_aggregates_are_over_the_subquery_and_both_are_read_by_the_query(engine):
+    text = "SELECT n, count(*) AS m FROM (SELECT card, count(*) AS n FROM auths GROUP BY card) s GROUP BY n"
+    spread = engine.query(text, name="spread")
+    engine.push("auths", [row("A", 1), row("B", 2), row("B", 3)])
+    found = {facts["words"]: facts for facts in engine.explain_aggregates()}
+    assert found.keys() == {"FROM auths", "FROM the subquery at line 1 of spread"}
+    for facts in found.values():
+        assert (facts["n_queries"], [each["name"] for each in facts["queries"]]) == (1, ["spread"])
+        assert [each["n_queries"] for each in facts["structures"]] == [1]
+    own = spread.explain()
+    assert [each["words"] for each in own.as_dict()["aggregates"]] == [
+        "FROM the subquery at line 1",
+        "FROM auths",
+    ]
+    assert (
+        "  subquery   the subquery at line 1 is computed by itself, once for 1 query" in str(own).splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("auths a LEFT JOIN cards c ON a.card = c.card", "FROM auths LEFT JOIN cards ON auths.card = cards.card"),
+        ("cards c RIGHT JOIN auths a ON a.card = c.card", "FROM cards RIGHT JOIN auths ON cards.card = auths.card"),
+        ("auths a JOIN cards c ON a.card = c.card", "FROM auths, cards WHERE auths.card = cards.card"),
+    ],
+)  # fmt: skip
+def test_classes_over_joins_say_how_they_join_and_name_columns_by_their_input(engine, text, words):
+    engine.sql("CREATE TABLE cards (card STRING PRIMARY KEY, region STRING)")
+    query = engine.query(f"SELECT c.region, count(*) AS n FROM {text} WHERE a.amount > 5 GROUP BY c.region")
+    engine.push("cards", [{"card": "A", "region": "north"}])
+    engine.push("auths", [row("A", 1)])
+    (facts,) = engine.explain_aggregates()
+    joined = " AND " if " WHERE " in words else " WHERE "
+    assert (facts["words"], facts["keys"]) == (f"{words}{joined}auths.amount > 5", ["cards.region"])
+    assert [each.key for each in query.groups(where={"cards.region": "north"})] == [{"cards.region": "north"}]
+    with pytest.raises(UnknownNameError) as refused:
+        query.groups(where={"cards.regio": "north"})
+    assert refused.value.hint == "Did you mean cards.region?"
+    assert not [warning for warning in query.warnings if "`" in warning]

@@ -60,3 +60,54 @@ def test_what_groups_have_to_equal_is_an_object_of_plain_values(home, where):
         )
     assert refused.status_code == 422
     assert refused.json()["error"]["problem"].startswith("where is not a JSON object of plain values: ")
+
+
+NAMES_OF_BOB = ("bobs", "bobs_view", "7 minutes", "7 days")
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["/api/v1/queries/annas/explain", "/api/v1/queries/annas", "/api/v1/aggregates", "check"],
+)
+def test_what_owners_share_a_class_with_is_counted_and_says_nothing_of_the_others(home, document):
+    engine = home.engine
+    engine.sql("CREATE TABLE auths (card STRING, ts TIMESTAMP) TBLPROPERTIES (time = 'ts')")
+    per_window = "SELECT card, count(*) AS n FROM auths GROUP BY card, window(ts, '{} minutes')"
+    per_card = "SELECT card, count(*) AS n FROM auths GROUP BY card"
+    engine.query(per_window.format(10), name="annas", owner="anna")
+    engine.query(per_window.format(7), name="bobs", owner="bob")
+    engine.query(per_card, name="bobs_view", owner="bob", keep="7 days")
+    with in_process(engine) as client:
+
+        def asked(who: str) -> str:
+            if document != "check":
+                owner = "?owner=anna" if who == "admin" and "queries" in document else ""
+                return client.get(document + owner, headers=home.headers(who)).text
+            body = {"text": per_window.format(10)}
+            return client.post("/api/v1/queries/check", json=body, headers=home.headers(who)).text
+
+        text = asked("author")
+        assert not [name for name in NAMES_OF_BOB if name in text]
+        found = json.loads(text)
+        (facts,) = found.get("classes") or found.get("aggregates") or found["explain"]["aggregates"]
+        assert (facts["n_queries"], [each["name"] for each in facts["queries"]]) == (3, ["annas"])
+        by_kind = {each["kind"]: each for each in facts["structures"]}
+        assert (by_kind["windows"]["words"], by_kind["windows"]["n_queries"]) == (
+            ["windows of 10 minutes"],
+            2,
+        )
+        if "running" in by_kind:
+            assert (by_kind["running"]["words"], by_kind["running"]["n_queries"]) == ([], 1)
+        if document in ("check", "/api/v1/aggregates"):  # which an admin asks of all owners
+            assert "7 minutes" in asked("admin")
+
+
+def test_an_owner_sees_the_classes_below_the_subqueries_of_their_queries(home):
+    text = "SELECT n, count(*) AS m FROM (SELECT sym, count(*) AS n FROM trades GROUP BY sym) s GROUP BY n"
+    home.engine.query(text, name="spread", owner="anna")
+    with in_process(home.engine) as client:
+        found = client.get("/api/v1/aggregates", headers=home.headers("reader")).json()["classes"]
+        of_bob = client.get("/api/v1/aggregates", headers=home.headers("bob")).json()["classes"]
+    read_by = {each["words"]: [query["name"] for query in each["queries"]] for each in found}
+    assert read_by == {"FROM trades": ["spread"], "FROM the subquery at line 1 of spread": ["spread"]}
+    assert [(each["words"], each["queries"], each["n_queries"]) for each in of_bob] == [(None, [], 1)] * 2

@@ -14,7 +14,7 @@ from eddyline.catalog import QueryRecord
 from eddyline.durations import duration_text
 from eddyline.engine import RoundEngine
 from eddyline.errors import QueryStateError
-from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, suspended, trial_document, why_row
+from eddyline.explain import TRIAL_ROWS, TRIAL_S, JoinWhy, explain, suspended, trial_document, why_row
 from eddyline.expressions import literal_value
 from eddyline.filters import Why
 from eddyline.model import Properties, QueryState, is_alert, iso_time
@@ -82,15 +82,14 @@ class QueryCommands:
         text: str,
         params: Mapping[str, Any] | None = None,
         properties: Mapping[str, Any] | None = None,
+        own: Any = None,
     ) -> dict[str, Any]:
-        """What a text would give if it were registered; raises what registering it would raise."""
-        found = self._engine.explain(text, params=params, **(properties or {}))
-        facts = found.as_dict()
-        return {
-            "columns": facts["columns"],
-            "warnings": facts["warnings"],
-            "explain": facts | {"name": None, "state": "not registered", "shown": _shown_text(str(found))},
-        }
+        """What a text would give if it were registered; raises what registering it would raise.
+
+        `own` are the queries of a user who may see no others.
+        """
+        found = self._text_explained(text, params, properties, own)
+        return {"columns": found["columns"], "warnings": found["warnings"], "explain": found}
 
     def try_query(
         self,
@@ -188,12 +187,14 @@ class QueryCommands:
                 "queries": [self._shown(query) for query in found],
             }
 
-    def query_show(self, *, query: str | int, owner: str = "", latest: int = 5) -> dict[str, Any]:
-        """All about one query, and its latest results."""
+    def query_show(
+        self, *, query: str | int, owner: str = "", latest: int = 5, own: Any = None
+    ) -> dict[str, Any]:
+        """All about one query, and its latest results. `own` are the queries of a user who may see no others."""
         with self._rounds.lock:
             handle = self._query(query, owner)
-            explained = handle.explain()
             record = self._rounds.catalog.record(handle.id)
+            explained = explain(self._rounds, record, handle.warnings, own=own)
             facts = explained.as_dict() | self._shown(handle)
             return facts | {
                 "registered": iso_time(record.registered_us, timespec="seconds"),
@@ -256,15 +257,27 @@ class QueryCommands:
         text: str | None = None,
         owner: str = "",
         params: Mapping[str, Any] | None = None,
+        own: Any = None,
     ) -> dict[str, Any]:
-        """How a registered query, or a text, is or would be answered."""
+        """How a registered query, or a text, is or would be answered; `own` are the queries of a user who may see no others."""
         if text is not None:
-            found = self._engine.explain(text, params=params)
-            shown = _shown_text(str(found))
-            return found.as_dict() | {"name": None, "state": "not registered", "shown": shown}
+            return self._text_explained(text, params, None, own)
         assert query is not None
-        found = self._query(query, owner).explain()
+        with self._rounds.lock:
+            handle = self._query(query, owner)
+            record = self._rounds.catalog.record(handle.id)
+            found = explain(self._rounds, record, handle.warnings, own=own)
         return found.as_dict() | {"shown": str(found)}
+
+    def _text_explained(
+        self, text: str, params: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, own: Any
+    ) -> dict[str, Any]:
+        with self._rounds.lock:
+            self._rounds.check_open()
+            record, warnings = self._engine.registrar.trial(text, params, properties or {})
+            found = explain(self._rounds, record, warnings, own=own)
+        shown = _shown_text(str(found))
+        return found.as_dict() | {"name": None, "state": "not registered", "shown": shown}
 
     def groups(self, *, query: str | int, owner: str = "", **asked: Any) -> dict[str, Any]:
         """The groups of a query as they are after the last round."""

@@ -118,11 +118,12 @@ def _input_lines(inputs: list[dict[str, Any]], indent: str) -> list[str]:
 
 def _subquery_words(facts: dict[str, Any]) -> str:
     """A subquery that is computed by itself, in a line."""
-    if facts["n_counted"] is None:
+    if not facts["n_queries"]:
         return f"{facts['name']} is not computed while no query that contains it runs"
     n = facts["n_queries"]
     shared = f"once for {n:,} quer{'y' if n == 1 else 'ies'}"
-    return f"{facts['name']} is computed by itself, {shared}: {facts['n_counted']:,} rows now"
+    now = "" if facts["n_counted"] is None else f": {facts['n_counted']:,} rows now"
+    return f"{facts['name']} is computed by itself, {shared}{now}"
 
 
 def _results_words(facts: dict[str, Any]) -> str:

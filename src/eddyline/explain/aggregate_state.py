@@ -7,7 +7,7 @@ structure over these rows keeps.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from eddyline.model import (
     ViewRelation,
     iso_time,
 )
-from eddyline.sql import atom_words, render, spoken, stream_words
+from eddyline.sql import atom_words, render, spoken
 
 SHOWN_QUERIES = 20  # of a class
 HISTORY_CLASSES = 50  # in a point of the history: those that take most
@@ -69,8 +69,13 @@ def aggregate_facts(
     return AggregatesExplanation(by_name, in_words(rounds, found, ids))
 
 
-def query_aggregate_facts(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
-    """The classes of a query, each with the structures it reads, and why tasks hand on its rows, if so. The lock is held."""
+def query_aggregate_facts(
+    rounds: RoundEngine, shape: Shape, *, own: Ids | None = None
+) -> list[dict[str, Any]]:
+    """The classes of a query, each with the structures it reads, and why tasks hand on its rows, if so. The lock is held.
+
+    `own` are the queries of a user who may see no others: the others of a class are only counted.
+    """
     sizes, classes, found = _sizes(rounds), _by_class(rounds), []
     for each in shape.plain_shapes():
         if each.aggregating is None:
@@ -79,9 +84,7 @@ def query_aggregate_facts(rounds: RoundEngine, shape: Shape) -> list[dict[str, A
         rows = aggregation.rows.lower()
         bodies = [entry.view.shape for entry in each.inputs if entry.view is not None]
         known, kept = classes.get(rows, []), sizes.get(rows, {})
-        facts = _class_facts(
-            rounds, rows, known or [aggregation], kept, None, bodies, only=_kinds(aggregation, kept)
-        )
+        facts = _class_facts(rounds, rows, known or [aggregation], kept, own, bodies, of=aggregation)
         bases = rounds.catalog.views.base_streams(rows) if known else set()
         facts["n_late"] = sum(_stream_facts(rounds, base)["n_late"] for base in bases)
         facts["why_rows"] = rounds.flow.why_rows(rows)
@@ -120,26 +123,35 @@ def _class_facts(
     sizes: dict[str, AggregateSizes],
     own: Ids | None,
     bodies: Sequence[Shape] = (),
-    only: Sequence[str] | None = None,
+    of: Aggregation | None = None,
 ) -> dict[str, Any]:
-    """A class, with structures of all kinds or these `only`; `bodies` are what it is where no query with it runs."""
+    """A class with all structures, or with those that a query with the aggregation `of` reads: its text has these `bodies`."""
     relation = rounds.catalog.views.relation(rows)
-    bodies = bodies if relation is None else [feed.shape for feed in relation.feeds]
+    if relation is not None and of is None:
+        bodies = [feed.shape for feed in relation.feeds]
     is_read = relation is not None
     by_aggregation = {each.name: _queries(rounds, each) if is_read else NO_IDS for each in aggregations}
     queries = np.unique(np.concatenate([NO_IDS, *by_aggregation.values()]))
     shown = queries if own is None else queries[np.isin(queries, own)]
-    is_own = own is None or len(shown) > 0
+    is_own = own is None or of is not None or len(shown) > 0
+    worded = {
+        each.name
+        for each in aggregations
+        if own is None or each == of or np.isin(by_aggregation[each.name], own).any()
+    }
+    only = None if of is None else _kinds(of, sizes)
     names = _computed(bodies[0]) if bodies and is_own else None
     structures = [
-        _structure_facts(rounds, kind, mine, sizes.get(kind, _NOTHING), names, is_read=is_read)
+        _structure_facts(rounds, kind, mine, sizes.get(kind, _NOTHING), names, worded, is_read=is_read)
         | {"n_queries": len(np.unique(np.concatenate([by_aggregation[each.name] for each in mine])))}
         for kind, mine in sorted(_by_kind(aggregations, sizes).items())
         if only is None or kind in only
     ]
     return {
         "id": None if relation is None else _class_id(relation),
-        "words": " UNION ALL ".join(map(_class_words, bodies)) if is_own else None,
+        "words": " UNION ALL ".join(_class_words(each, of is not None) for each in bodies)
+        if is_own
+        else None,
         "keys": [names[key] for key in aggregations[0].keys if key in names] if names else [],
         "is_own": is_own,
         "n_queries": len(queries),
@@ -157,19 +169,34 @@ def _class_id(relation: ViewRelation) -> int:
 
 
 def _queries(rounds: RoundEngine, aggregation: Aggregation) -> Ids:
-    """The queries that read an aggregation, in one of their parts."""
-    segments = rounds.catalog.plan(aggregation.name).with_branches.segments
-    found = [segment.query_ids[segment.is_live] for segment in segments]
-    return np.unique(np.concatenate([NO_IDS, *found]))
+    """The queries that read an aggregation, in one of their parts or in a view."""
+    plan = rounds.catalog.plan(aggregation.name)
+    found = [segment.query_ids[segment.is_live] for segment in plan.with_branches.segments]
+    bodies = (own_id for segment in plan.bodies for own_id in segment.ids[segment.is_live].tolist())
+    above = [i for own_id in bodies for i in rounds.catalog.views.queries_of(own_id)]
+    return np.unique(np.concatenate([NO_IDS, *found, np.array(above, np.int32)]))
 
 
-def _class_words(body: Shape) -> str:
-    """FROM and WHERE of a class."""
+def _class_words(body: Shape, is_of_query: bool) -> str:
+    """FROM and WHERE of a class; views without a name by where they stand in the query's text, else by their relation."""
+    named = {entry.alias: entry.label if is_of_query else entry.stream for entry in body.inputs}
     conditions = [_clause_words(clause, body) for clause in body.condition.clauses]
+    inputs = [body.inputs[place] for place in body.written_order]
+    words = ", ".join(dict.fromkeys(named[entry.alias] for entry in inputs))
     if body.join is not None:
-        on = [_clause_words(clause, body) for clause in body.join.on.clauses]
-        conditions = [*key_words(body.join.signature, body.inputs, body.written_order), *on, *conditions]
-    return f"FROM {stream_words(body)}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+        matching = [_clause_words(clause, body) for clause in body.join.on.clauses]
+        matching = [*key_words(body.join.signature, body.inputs, body.written_order), *matching]
+        if body.join.signature.outer:
+            left, right = (_with_alias(named[entry.alias], entry.alias) for entry in inputs)
+            join = next(entry.join for entry in inputs if entry.join not in ("", "inner"))
+            words = f"{left} {join.upper()} JOIN {right} ON {' AND '.join(matching)}"
+        else:
+            conditions = [*matching, *conditions]
+    return f"FROM {words}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+
+
+def _with_alias(name: str, alias: str) -> str:
+    return name if alias.lower() == name.lower() else f"{name} {alias}"
 
 
 def _clause_words(clause: Clause, body: Shape) -> str:
@@ -212,14 +239,17 @@ def _structure_facts(
     readers: Sequence[Aggregation],
     kept: AggregateSizes,
     names: dict[str, str] | None,
+    worded: Container[str],
     *,
     is_read: bool,
 ) -> dict[str, Any]:
-    """What is kept in one way; without `names` nothing is said of the texts that need it."""
+    """What is kept in one way; of the texts that need it those of `worded` aggregations are said, and none without `names`."""
     versions = [_versions(rounds, each) for each in readers] if is_read else []
     by = kind.removeprefix(f"{OVER} by").removeprefix(OVER).strip()
     words = (
-        [f"PARTITION BY {by}" if by else "no PARTITION BY"] if readers[0].is_over else map(_words, readers)
+        [f"PARTITION BY {by}" if by else "no PARTITION BY"]
+        if readers[0].is_over
+        else [_words(each) for each in readers if each.name in worded]
     )
     return {
         "kind": readers[0].kind,

@@ -13,7 +13,7 @@ from eddyline.catalog import QueryRecord
 from eddyline.documents import Explanation, IndexExplanation
 from eddyline.engine import RoundEngine
 from eddyline.errors import Span
-from eddyline.explain.aggregate_state import query_aggregate_facts
+from eddyline.explain.aggregate_state import Ids, query_aggregate_facts
 from eddyline.explain.cuts import cut_facts
 from eddyline.explain.filter_state import clause_filters
 from eddyline.explain.join_state import query_join_facts
@@ -57,8 +57,10 @@ _SERVED_BY = {
 }
 
 
-def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Explanation:
-    """Explain a registered query."""
+def explain(
+    rounds: RoundEngine, record: QueryRecord, warnings: list[str], *, own: Ids | None = None
+) -> Explanation:
+    """Explain a registered query, or a text. `own` are the queries of a user who may see no others. The lock is held."""
     shape = record.shape
     segments = _segments(rounds, shape)
     n_sharing = sum(segment.n_live for segment in segments if segment.shape is shape)
@@ -81,7 +83,7 @@ def explain(rounds: RoundEngine, record: QueryRecord, warnings: list[str]) -> Ex
         ],
         "n_counted": _n_counted(rounds, record),
         "subqueries": _subqueries(rounds, shape),
-        "aggregates": query_aggregate_facts(rounds, shape),
+        "aggregates": query_aggregate_facts(rounds, shape, own=own),
         "cuts": cut_facts(rounds.catalog, shape),
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),
@@ -100,7 +102,8 @@ def _n_counted(rounds: RoundEngine, record: QueryRecord) -> int | None:
 
 
 def _subqueries(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
-    """The subqueries that are computed by themselves: how many queries contain each, and how many rows it has now."""
+    """The subqueries that are computed by themselves: how many queries contain each, and how many rows it has now, if they are
+    counted; those of one with GROUP BY are groups, which its class tells of."""
     views, found = rounds.catalog.views, []
     classes = {each.aggregation.rows for each in _aggregating(shape)}
     inputs = {entry.stream: entry.label for entry in shape.unnamed_views() if entry.stream not in classes}
@@ -108,7 +111,8 @@ def _subqueries(rounds: RoundEngine, shape: Shape) -> list[dict[str, Any]]:
         relation = views.relation(name)
         first = None if relation is None else relation.feeds[0].body_id
         n_queries = 0 if first is None else len(views.queries_of(first))
-        n_counted = None if first is None else rounds.flow.counts.n_results(first)
+        is_grouped = relation is None or relation.feeds[0].shape.aggregating is not None
+        n_counted = None if first is None or is_grouped else rounds.flow.counts.n_results(first)
         found.append({"name": words, "n_queries": n_queries, "n_counted": n_counted})
     return found
 

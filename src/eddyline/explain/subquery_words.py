@@ -8,7 +8,8 @@ from typing import Any
 
 from eddyline.engine import RoundEngine
 
-_NAME = re.compile(r"subquery [0-9a-f]{24}", re.IGNORECASE)  # as sql/unnamed_views.py names them
+# as sql/unnamed_views.py and catalog/aged_shapes.py name them
+_NAME = re.compile(r"subquery [0-9a-f]{24}( of version \d+)?", re.IGNORECASE)
 
 
 def in_words(rounds: RoundEngine, facts: Any, own: Container[int] | None = None) -> Any:

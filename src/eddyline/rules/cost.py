@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.expressions import Context, Frame, evaluate, is_volatile
 from eddyline.model import AtomKind, Call, Clause, Shape, UserCall
-from eddyline.sql import render, stream_words
+from eddyline.sql import aggregate_names, stream_words
 
 INDEXABLE = frozenset((AtomKind.COMPARE, AtomKind.IN, AtomKind.NULL_TEST))
 REGULAR_EXPRESSIONS = frozenset(
@@ -78,10 +78,8 @@ def endless_groups(shape: Shape) -> Iterator[str]:
     if aggregating is None or aggregating.aggregation.reads_table:
         return
     aggregation, calls = aggregating.aggregation, aggregating.calls
-    view = shape.inputs[0].view
-    assert view is not None, shape.key
-    rows = {p.name: render(p.expression) for p in view.shape.projection}
-    per = ", ".join(rows[key] for key in aggregation.keys)
+    names = aggregate_names(shape)
+    per = ", ".join(names[key] for key in aggregation.keys)
     if aggregation.is_over:
         if any(found.frame is not None and found.frame.preceding is None for found in calls):
             state = f"one state per {per}" if per else "one state"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.api import Query
 from eddyline.errors import EddylineError, PropertyError, did_you_mean
@@ -67,6 +68,15 @@ def ids_of(service: Service, caller: Caller, named: Sequence[str], owner: str | 
         return np.array(sorted(ids), np.int32)
     whose = caller.acts_for(owner)
     return None if whose is None else Owners(service.engine.rounds).queries_of(whose)
+
+
+def own_ids(service: Service, caller: Caller, owner: str | None) -> npt.NDArray[np.int32] | None:
+    """The queries of one owner, if those are all the caller may see or asks for; None: of all owners."""
+    whose = caller.acts_for(owner)
+    if whose is None:
+        return None
+    listing = service.directory.listing()
+    return listing.ids[listing.of(whose)]
 
 
 def result_of(service: Service, caller: Caller, result_id: str) -> str:

@@ -22,7 +22,7 @@ from eddyline.server.errors import Answer, Refusal, not_there
 from eddyline.server.families import Folded, Line, family_facts, members_of
 from eddyline.server.limits import MOST_PER_PAGE
 from eddyline.server.listing import ALONE, Listing
-from eddyline.server.lookup import check_new_name, query_of
+from eddyline.server.lookup import check_new_name, own_ids, query_of
 from eddyline.server.routes import router
 from eddyline.server.service import Service
 from eddyline.server.trends import MINUTES
@@ -259,7 +259,12 @@ def check(service: Serves, caller: Reader, body: models.CheckBody) -> Answer:
         mistakes.append(FieldMistake("name", error))
     if not mistakes:
         try:
-            found = service.commands.check(text=body.text, params=body.params, properties=property_values)
+            found = service.commands.check(
+                text=body.text,
+                params=body.params,
+                properties=property_values,
+                own=own_ids(service, caller, None),
+            )
         except EddylineError as error:
             mistakes = [FieldMistake("text", error)]
     errors = [error_to(each.error) | {"field": each.field} for each in mistakes]
@@ -336,7 +341,8 @@ def _checked(
 def show(service: Serves, caller: Reader, query: str, owner: Owner = None) -> Answer:
     """All about one query."""
     handle = query_of(service, caller, query, owner)
-    return Answer(jsonable(service.commands.query_show(query=handle.id) | document(service, handle)))
+    found = service.commands.query_show(query=handle.id, own=own_ids(service, caller, owner))
+    return Answer(jsonable(found | document(service, handle)))
 
 
 @routes.put("/queries/{query}", response_model=models.QueryAnswer)
@@ -405,7 +411,7 @@ def _owner(service: Service, handle: Query) -> str:
 def explain(service: Serves, caller: Reader, query: str, owner: Owner = None) -> Answer:
     """How the engine answers a query, and what it shares with others."""
     handle = query_of(service, caller, query, owner)
-    return Answer(jsonable(service.commands.explain(query=handle.id)))
+    return Answer(jsonable(service.commands.explain(query=handle.id, own=own_ids(service, caller, owner))))
 
 
 @routes.get("/queries/{query}/groups", response_model=models.GroupsAnswer)

@@ -16,7 +16,7 @@ from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
 from eddyline.server.errors import Answer
 from eddyline.server.limits import MOST_NEWEST
-from eddyline.server.lookup import query_of
+from eddyline.server.lookup import own_ids, query_of
 from eddyline.server.routes import router
 from eddyline.server.streams import find_stream
 
@@ -80,9 +80,7 @@ def joins(
 
     Joins that none of the caller's queries has are left out.
     """
-    whose = caller.acts_for(owner)
-    listing = None if whose is None else service.directory.listing()
-    own = None if listing is None else listing.ids[listing.of(whose)]
+    own = own_ids(service, caller, owner)
     return Answer(jsonable(service.commands.explain_joins(own=own)))
 
 
@@ -99,9 +97,7 @@ def aggregates(
 
     Of classes that none of the caller's queries has only the sizes are given.
     """
-    whose = caller.acts_for(owner)
-    listing = None if whose is None else service.directory.listing()
-    own = None if listing is None else listing.ids[listing.of(whose)]
+    own = own_ids(service, caller, owner)
     named = None if stream is None else find_stream(service, stream).name
     return Answer(jsonable(service.commands.explain_aggregates(stream=named, own=own)))
 

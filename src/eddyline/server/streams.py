@@ -17,6 +17,7 @@ from eddyline.model import iso_time
 from eddyline.server import models
 from eddyline.server.access import Admin, Caller, Reader, Serves
 from eddyline.server.errors import Answer, Refusal, not_there
+from eddyline.server.lookup import own_ids
 from eddyline.server.routes import json_of, router
 from eddyline.server.service import Service
 from eddyline.types import type_name
@@ -108,10 +109,8 @@ def filters(
 
     Those that no query of one's own needs have neither text nor numbers.
     """
-    whose = caller.acts_for(owner)
     stream = find_stream(service, name)
-    listing = None if whose is None else service.directory.listing()
-    own = None if listing is None else listing.ids[listing.of(whose)]
+    own = own_ids(service, caller, owner)
     found = filter_facts(service.engine.rounds, stream.name, own=own, with_bound=bound)
     return Answer(jsonable(found | {"shown": str(FiltersExplanation([found]))}))
 

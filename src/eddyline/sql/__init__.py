@@ -22,7 +22,6 @@ from eddyline.sql.join_words import (
     retention_words,
     signature_text,
     signature_words,
-    spoken,
     stream_words,
     streams_of,
 )
@@ -30,7 +29,7 @@ from eddyline.sql.lexer import parameter_names, span_places, span_texts
 from eddyline.sql.message_templates import MessageTemplate, message_template
 from eddyline.sql.normalisation import normalise
 from eddyline.sql.readable_streams import Streams, StreamTable
-from eddyline.sql.rendering import quoted_name, render
+from eddyline.sql.rendering import quoted_name, render, spoken
 from eddyline.sql.statements import (
     AlterView,
     AnyStatement,

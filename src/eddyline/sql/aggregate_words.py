@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from eddyline.durations import duration_text
-from eddyline.model import NOW, OVERFLOW, AggregateCall, Expression, OverFrame, Shape
-from eddyline.sql.rendering import quoted_name, render
+from eddyline.model import NOW, OVERFLOW, AggregateCall, OverFrame, ProjectedColumn, Shape
+from eddyline.sql.rendering import quoted_name, render, spoken
 
 
 def aggregate_names(shape: Shape) -> dict[str, str]:
@@ -12,7 +12,7 @@ def aggregate_names(shape: Shape) -> dict[str, str]:
     assert shape.aggregating is not None, shape.key
     view = shape.inputs[0].view
     assert view is not None, shape.key
-    of_class = {each.name: _expression_text(each.name, each.expression) for each in view.shape.projection}
+    of_class = {each.name: _column_text(each, view.shape) for each in view.shape.projection}
     calls = {each.name: call_text(each, of_class) for each in shape.aggregating.calls}
     return {**of_class, **calls, NOW: "now()"}
 
@@ -27,8 +27,11 @@ def with_aggregate_names(text: str, shape: Shape) -> str:
     return text
 
 
-def _expression_text(name: str, expression: Expression) -> str:
-    return render(expression) if name.startswith("#") else name
+def _column_text(column: ProjectedColumn, body: Shape) -> str:
+    """What a column of the rows of a class is, of a join with what its inputs are called."""
+    if not column.name.startswith("#"):
+        return column.name
+    return render(column.expression if body.join is None else spoken(column.expression, body.inputs))
 
 
 def call_text(call: AggregateCall, of_class: dict[str, str]) -> str:

@@ -29,7 +29,7 @@ from eddyline.model import (
     joined_name,
 )
 from eddyline.sql.aggregate_words import aggregate_names, with_aggregate_names
-from eddyline.sql.rendering import render
+from eddyline.sql.rendering import render, spoken
 from eddyline.stream_properties import window_text
 
 _ONE_US = timedelta(microseconds=1)
@@ -95,18 +95,6 @@ def column_words(shape: Shape, name: str) -> str:
         OLDER: f"microseconds {entry.alias} is older",
     }
     return marks.get(own) or f"{entry.alias}.{own}"
-
-
-def spoken(expression: Expression, inputs: Sequence[Input]) -> Expression:
-    """An expression over rows of a signature, with columns of the inputs in place of its own."""
-
-    def named(leaf: Expression) -> Expression:
-        if not isinstance(leaf, Column):
-            return leaf
-        place, _, own = leaf.name.partition(".")
-        return replace(leaf, name=own, input=inputs[int(place)].alias)
-
-    return expression.with_leaves(named)
 
 
 def over_joined(expression: Expression, place: int) -> Expression:

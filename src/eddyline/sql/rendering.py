@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ from eddyline.model import (
     Call,
     Column,
     Expression,
+    Input,
     Literal,
     Slot,
     UserCall,
@@ -184,3 +186,15 @@ def literal_text(t: pa.DataType, value: Any) -> str:
     if t == types.MONTHS:
         return f"INTERVAL {value[0]} MONTHS"
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def spoken(expression: Expression, inputs: Sequence[Input]) -> Expression:
+    """An expression over rows of a signature, with columns of the inputs in place of its own."""
+
+    def named(leaf: Expression) -> Expression:
+        if not isinstance(leaf, Column):
+            return leaf
+        place, _, own = leaf.name.partition(".")
+        return replace(leaf, name=own, input=inputs[int(place)].alias)
+
+    return expression.with_leaves(named)
