@@ -1,11 +1,13 @@
 """Why and why not of queries with aggregates: conditions on groups, windows and rows over frames, as they stand."""
 
 import datetime
+import threading
 
 import pytest
 
 import eddyline
 from eddyline.errors import NotBuiltError
+from eddyline.explain import group_why
 
 AUTHS = (
     "CREATE TABLE auths (card STRING, amount BIGINT, declined BOOLEAN, ts TIMESTAMP)"
@@ -304,3 +306,119 @@ def test_unions_of_groups_are_refused_by_name(engine):
     )
     with pytest.raises(NotBuiltError, match="why, trials, receipts and proofs of u are not built"):
         query.why(auth("A", 1, 1))
+
+
+OVER = (
+    "SELECT card, count(*) OVER (PARTITION BY card ORDER BY ts RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW)"
+    " AS n FROM auths QUALIFY n >= 3"
+)
+FRAME = "count(*) OVER (RANGE INTERVAL '10 minutes' PRECEDING)"
+
+
+def test_a_row_that_came_late_is_in_no_later_frame(engine):
+    query = engine.query(OVER, name="vel")
+    engine.push("auths", [auth("A", 1, 20)])
+    engine.push("auths", [auth("A", 2, 15)])  # behind 12:19, the watermark
+    found = query.why(auth("A", 3, 21))
+    assert not found
+    assert found.groups[0].values == {FRAME: 2}
+    assert found.notes == ("as if it came now, over the 1 row that is retained in memory",)
+    engine.push("auths", [auth("A", 3, 21)])
+    assert query.n_results == 0
+
+
+def test_a_row_that_would_be_late_over_its_frame_gets_no_result(engine):
+    query = engine.query(OVER.replace("3", "1"), name="vel")
+    engine.push("auths", [auth("A", 1, 20)])
+    assert lines(query.why(auth("A", 2, 15))) == [
+        "the row does not match vel",
+        "it is late: 2026-01-01T12:15:00Z is 4 minutes behind the watermark, 2026-01-01T12:19:00Z, "
+        "and late rows are in no frame and get no result",
+    ]
+    assert query.why(auth("A", 2, 19))
+
+
+def test_why_not_of_rows_over_frames_leaves_out_those_that_came_late(engine):
+    query = engine.query(OVER, name="vel")
+    engine.push("auths", [auth("A", 1, 20)])
+    engine.push("auths", [auth("A", 2, 15), auth("A", 3, 21)])
+    found = query.why_not(last=2)
+    assert (found.n_rows, found.below.n_rows, found.below.n_matched) == (1, 2, 1)
+    assert [group.values for group in found.groups] == [{FRAME: 2}]
+    assert "1 row more would take part, but came late, and is in no frame" in found.notes
+
+
+def test_a_row_that_would_be_late_is_in_no_window_though_one_is_open(engine):
+    query = engine.query(
+        "SELECT card FROM auths GROUP BY card, window(ts, '10 minutes') HAVING count(*) >= 3", name="w"
+    )
+    engine.push("auths", [auth("A", 1, 20), auth("A", 2, 27)])
+    engine.push("auths", [auth("A", 3, 22)])  # behind 12:26, the watermark
+    assert lines(query.why(auth("A", 4, 23))) == [
+        "the row is in no window of w",
+        "it is late: 2026-01-01T12:23:00Z is 3 minutes behind the watermark, 2026-01-01T12:26:00Z, "
+        "and late rows are in no window",
+    ]
+    (window,) = query.why(auth("A", 4, 28)).groups
+    assert window.values == {"count(*)": 2}
+    assert [row["amount"] for row in window.rows] == [1, 2]
+    found = query.why_not()
+    assert found.below.n_matched == 2
+    assert found.notes == ("1 row more would take part, but came late, and is in no window",)
+
+
+def test_a_late_row_is_in_its_group_all_the_same(engine):
+    query = engine.query(
+        "SELECT card FROM auths GROUP BY card HAVING count(*) >= 3", name="g", keep="30 days"
+    )
+    engine.push("auths", [auth("A", 1, 20)])
+    engine.push("auths", [auth("A", 2, 15)])
+    (group,) = query.why(auth("A", 3, 14)).groups
+    assert group.values == {"count(*)": 2}
+    assert [row["amount"] for row in group.rows] == [1, 2]
+
+
+def test_a_trial_leaves_late_rows_out_of_windows_and_frames(engine):
+    engine.push("auths", [auth("A", 1, 20)])
+    engine.push("auths", [auth("A", 2, 15), auth("A", 3, 21)])
+    found = engine.try_query(OVER)
+    assert found.n_matched == 0
+    assert "1 row more would take part, but came late, and is in no frame" in found.notes
+    windows = engine.try_query("SELECT card FROM auths GROUP BY card, window(ts, '1 minute')")
+    assert (windows.n_matched, windows.n_groups) == (2, 2)
+
+
+def test_which_rows_came_late_outlives_a_restart(tmp_path):
+    with eddyline.open(tmp_path) as opened:
+        opened.sql(AUTHS)
+        opened.query(OVER, name="vel")
+        opened.push("auths", [auth("A", 1, 20)])
+        opened.push("auths", [auth("A", 2, 15)])
+    with eddyline.open(tmp_path) as opened:
+        found = opened.get("vel").why(auth("A", 3, 21))
+        assert found.groups[0].values == {FRAME: 2}
+
+
+def test_rounds_go_on_while_groups_are_judged(engine, monkeypatch):
+    query = engine.query(
+        "SELECT card FROM auths GROUP BY card HAVING count(*) >= 3", name="g", keep="30 days"
+    )
+    engine.push("auths", [auth("A", 1, 1)])
+    pushed = []
+
+    def push_meanwhile(judge):
+        def judged(*arguments):
+            pushing = threading.Thread(target=engine.push, args=("auths", [auth("B", 1, 2)]), daemon=True)
+            pushing.start()
+            pushing.join(30)
+            pushed.append(not pushing.is_alive())
+            return judge(*arguments)
+
+        return judged
+
+    monkeypatch.setattr(group_why, "why", push_meanwhile(group_why.why))
+    monkeypatch.setattr(group_why, "why_not", push_meanwhile(group_why.why_not))
+    assert not query.why(auth("A", 1, 1))
+    assert query.why_not().n_rows == 2
+    assert len(pushed) >= 2
+    assert all(pushed)

@@ -24,6 +24,7 @@ from eddyline.explain import (
     current_groups,
     explain,
     grouped_query,
+    kept_groups,
     live_groups,
     why_grouped,
     why_not_grouped,
@@ -268,7 +269,7 @@ class Query:
         the row fits, the nearest first; of a result the part that gave it. Of a query with aggregates WHERE is asked about the
         row, and HAVING or QUALIFY about its groups, as they stand.
         """
-        with self._rounds.round_lock, self._rounds.lock:  # groups are asked between rounds
+        with self._rounds.round_lock, self._rounds.lock:  # groups are taken between rounds
             own = self._record()
             record = record_written_out(self._rounds, own)
             grouped = grouped_query(self._rounds, record)
@@ -276,15 +277,18 @@ class Query:
                 if isinstance(row, Result):
                     return why_group_result(self._rounds, self._engine.receipt(row))
                 live = live_groups(self._rounds, own)
-                of_groups = why_grouped(self._rounds, grouped.over(live.aggregation), live, row)
-                return replace(of_groups, notes=(*_sees_no_rows(self._rounds, record), *of_groups.notes))
-            is_composed = record.shape.join is not None or record.shape.branches or record is not own
-            if isinstance(row, Result) and is_composed:
-                receipt = self._engine.receipt(row)
-                record = record_of_rows(record, receipt)
-                row = rows_of_receipt(record, receipt)
-            found = why_row(self._rounds, record, row)
-            return replace(found, notes=(*_sees_no_rows(self._rounds, record), *found.notes))
+                kept = kept_groups(self._rounds, grouped.over(live.aggregation), live)
+            else:
+                is_composed = record.shape.join is not None or record.shape.branches or record is not own
+                if isinstance(row, Result) and is_composed:
+                    receipt = self._engine.receipt(row)
+                    record = record_of_rows(record, receipt)
+                    row = rows_of_receipt(record, receipt)
+                found = why_row(self._rounds, record, row)
+            notes = _sees_no_rows(self._rounds, record)
+        if grouped is not None:  # there may be a million groups, which are judged while rounds go on
+            found = why_grouped(kept, row)
+        return replace(found, notes=(*notes, *found.notes))
 
     def why_not(self, last: int = 1000) -> WhyNot:
         """How many of the last rows each condition stopped, and which row came nearest; of a query with aggregates also how many
@@ -295,10 +299,11 @@ class Query:
             notes = [*_warnings_of(self._rounds, record), *_sees_no_rows(self._rounds, record)]
             since = f"version {record.version_from}, {iso_time(record.registered_us, timespec='seconds')}"
             grouped = grouped_query(self._rounds, record)
-            if grouped is not None:
-                live = live_groups(self._rounds, own)
-                return why_not_grouped(self._rounds, grouped.over(live.aggregation), live, last, since, notes)
-            return why_not_rows(self._rounds, record, last, since, notes)
+            if grouped is None:
+                return why_not_rows(self._rounds, record, last, since, notes)
+            live = live_groups(self._rounds, own)
+            kept = kept_groups(self._rounds, grouped.over(live.aggregation), live)
+        return why_not_grouped(kept, last, since, notes)  # outside of the locks, as above
 
     def __repr__(self) -> str:
         try:

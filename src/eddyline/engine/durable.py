@@ -244,9 +244,12 @@ class Durable:
         """Step 2: the rows, so that they can be looked at, and proven, after a restart."""
         rows = [(name, batch.rows) for name, batch in batches.items() if len(batch)]
         arrivals = {name: batch.arrival for name, batch in batches.items()}
+        late = {name: batch.is_late for name, batch in batches.items()}
         if not rows:
             return []
-        return [self._put(CAPTURE, round_number, lambda file: write_capture(file, rows, arrivals, deletes))]
+        return [
+            self._put(CAPTURE, round_number, lambda file: write_capture(file, rows, arrivals, deletes, late))
+        ]
 
     def write(
         self,
@@ -563,10 +566,6 @@ class Durable:
         """The rows of a capture with their arrival numbers; None if the file is damaged."""
         buffer = self._read(file)
         return None if buffer is None else list(read_numbered_capture(buffer))
-
-    def rows(self, file: ListedFile) -> list[tuple[str, pa.RecordBatch]]:
-        buffer = self._read(file)
-        return [] if buffer is None else list(read_capture(buffer))
 
     def find_damaged(self) -> dict[str, str]:
         """Read every listed file; returns those that are damaged or gone, and why."""

@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
@@ -424,7 +425,8 @@ def _no_step(step: str) -> None:
     """Without tests that end the process at a step."""
 
 
-def old_rows(name: str, rows: pa.RecordBatch) -> TupleBatch:
+def old_rows(name: str, rows: pa.RecordBatch, is_late: npt.NDArray[np.bool_] | None = None) -> TupleBatch:
     """Rows of an earlier round, to look back on; what numbers they had no longer matters."""
     n = rows.num_rows
-    return TupleBatch(name, rows, np.zeros(n, np.int64), np.ones(n, np.int8), np.zeros(n, dtype=bool))
+    late = np.zeros(n, dtype=bool) if is_late is None else is_late
+    return TupleBatch(name, rows, np.zeros(n, np.int64), np.ones(n, np.int8), late)

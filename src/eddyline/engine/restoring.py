@@ -33,10 +33,11 @@ def restore(state: EngineState, durable: Durable) -> None:
     held = {OUTBOX: newest, DEAD_LETTERS: dead}
     restore_counts(durable, state.last_round, state.results, state.dead_letters, held)
     for file in durable.newest(CAPTURE, state.limits.recent_bytes):
-        for name, rows in durable.rows(file):
+        for captured in durable.numbered_rows(file) or ():
+            name = captured.stream
             if state.catalog.find_stream(name) is not None:
                 version = durable.rounds.version_of(file.round_number)
-                state.recent_rows(name).append(version, old_rows(name, rows))
+                state.recent_rows(name).append(version, old_rows(name, captured.rows, captured.is_late))
     if state.alerting.cursor < state.last_round:
         state.alert(state.last_round, lambda: state.alerting.catch_up(state.last_round))
     announce_removed(state, durable)

@@ -37,7 +37,7 @@ class RoundInputs:
 
     def row(self, arrival: int) -> NumberedRows:
         """One row by its number. Raises ReceiptError if it is not there any more."""
-        for stream, rows, arrivals, _ in self._batches(arrival):
+        for stream, rows, arrivals, *_ in self._batches(arrival):
             assert arrivals is not None
             at = int(np.searchsorted(arrivals, arrival))
             if at < len(arrivals) and arrivals[at] == arrival:
@@ -62,7 +62,7 @@ class RoundInputs:
             if found is None:
                 why = self._durable.damaged.get(file.name, "it is damaged")
                 raise ReceiptError(f"the rows of round {self._round.number} cannot be read", detail=why)
-            for stream, rows, arrivals, is_delete in found:
+            for stream, rows, arrivals, is_delete, _ in found:
                 numbers = np.arange(first, first + rows.num_rows) if arrivals is None else arrivals
                 yield NumberedRows(stream, rows, numbers, is_delete)
                 first += rows.num_rows
@@ -187,7 +187,7 @@ class ComponentRows:
             if _n_rows(round_, stream):
                 n_rows += sum(
                     int(((numbers > after) & (numbers <= until)).sum())
-                    for name, _, numbers, _ in RoundInputs(self._rounds, round_)
+                    for name, _, numbers, *_ in RoundInputs(self._rounds, round_)
                     if numbers is not None and name.lower() == stream.lower()
                 )
         return n_rows

@@ -18,7 +18,7 @@ from eddyline.catalog import ListedFile, ReadInput
 from eddyline.engine.aggregate_parts import shared_parts
 from eddyline.engine.dataflow import Arrivals
 from eddyline.engine.durable import Durable
-from eddyline.engine.event_time import LaneTimes, advanced
+from eddyline.engine.event_time import LaneTimes, advanced, event_times, late_rows
 from eddyline.engine.join_tasks import JoinedInputs, TaskRows, shared_rows
 from eddyline.engine.letters import misfit_letters
 from eddyline.engine.round_output import RoundOutput
@@ -27,7 +27,7 @@ from eddyline.engine.tasks import Task, TaskResult
 from eddyline.engine.view_tasks import shared_view_rows
 from eddyline.events import RoundMeasured
 from eddyline.model import Round, Stream
-from eddyline.operators import OperatorInput
+from eddyline.operators import Mask, OperatorInput
 from eddyline.sources import PlannedInput, Reference, SchemaChange, reference_to
 from eddyline.storage import OUTBOX, StoredFile, StoredPart
 
@@ -229,7 +229,10 @@ class TaskOutcomes:
                 work.files += self._durable.write_letters(round_, letters)
             recent = each.results[-1].recent if each.results else None
             if recent is not None:
-                work.recent[each.name] = _recent_rows(stream, recent, first)
+                recent_times = event_times(stream, recent, self._durable.time_zone)
+                watermark_us = planned.progress[each.name].watermark_us
+                is_late = late_rows(recent_times, watermark_us, recent.num_rows)
+                work.recent[each.name] = _recent_rows(stream, recent, first, is_late)
             work.output.events += [
                 replace(event, round_number=round_.number) for event in each.planned.events
             ]
@@ -294,12 +297,7 @@ class TaskOutcomes:
         self.forget_wanted()
 
 
-def _recent_rows(stream: Stream, rows: pa.RecordBatch, end: int) -> TupleBatch:
+def _recent_rows(stream: Stream, rows: pa.RecordBatch, end: int, is_late: Mask) -> TupleBatch:
     n = rows.num_rows
-    return TupleBatch(
-        stream.name,
-        rows,
-        np.arange(end - n, end, dtype=np.int64),
-        np.ones(n, np.int8),
-        np.zeros(n, dtype=bool),
-    )
+    numbers = np.arange(end - n, end, dtype=np.int64)
+    return TupleBatch(stream.name, rows, numbers, np.ones(n, np.int8), is_late)

@@ -23,7 +23,14 @@ from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busie
 from eddyline.explain.current_groups import MOST_GROUPS, current_groups
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
 from eddyline.explain.filter_state import filter_facts, has_filters
-from eddyline.explain.group_why import SHOWN_ROWS, entry_verdict, members, why_grouped, why_not_grouped
+from eddyline.explain.group_why import (
+    SHOWN_ROWS,
+    entry_verdict,
+    kept_groups,
+    members,
+    why_grouped,
+    why_not_grouped,
+)
 from eddyline.explain.grouped_query import GroupedQuery, LiveGroups, grouped_query, live_groups
 from eddyline.explain.join_state import held_sizes, join_facts
 from eddyline.explain.partitions import partitions_of
@@ -72,6 +79,7 @@ __all__ = [
     "held_sizes",
     "in_words",
     "join_facts",
+    "kept_groups",
     "live_groups",
     "members",
     "partitions_of",

@@ -1,6 +1,7 @@
 """Trying a query with aggregates on recent rows: which of the groups that they make would be in its answer.
 
-The rows are taken as if they had come in one round, now, and all windows as open. Frames of OVER hold no row before them.
+The rows are taken as if they had come in one round, now, and all windows as open; those that came late are in no window and no
+frame. Frames of OVER hold no row before them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 from eddyline.documents import Trial, TrialError
 from eddyline.engine import RoundEngine
 from eddyline.explain.explanations import condition_texts
+from eddyline.explain.group_why import late_note
 from eddyline.explain.grouped_query import GroupedQuery
 from eddyline.expressions import Context
 from eddyline.filters import selected_rows, trial, why, why_not
@@ -27,12 +29,16 @@ def try_grouped(
     """Try a query, registered or not, on the last rows of its stream, or the rows of its table."""
     with rounds.round_lock, rounds.lock:
         rounds.check_open()
-        rows, context = query.recent_rows(rounds, since_version=0), rounds.context()
-    rows = rows.slice(max(0, rows.num_rows - last))
+        (rows, is_late), context = query.recent_rows(rounds, since_version=0), rounds.context()
+    first = max(0, rows.num_rows - last)
+    rows, is_late = rows.slice(first), is_late[first:]
     class_shape, texts = query.class_record.shape, query.class_conditions()
     below = trial(class_shape, texts, (), rows, context, n_samples=0, timeout_s=timeout_s)
-    rows = rows.slice(rows.num_rows - below.n_rows)
-    entries = query.entries_of(query.class_rows(rows, context), context)
+    first = rows.num_rows - below.n_rows
+    rows, is_late = rows.slice(first), is_late[first:]
+    taken = query.class_rows(rows, context, is_late=is_late)
+    n_late = int(taken.is_late.sum()) if query.leaves_late_rows_out else 0
+    entries = query.entries_of(taken, context)
     record = query.record
     own = condition_texts(record)
     found = why_not(record.name, record.shape, own, record.constants, entries, context, "")
@@ -55,6 +61,7 @@ def try_grouped(
         stopped=(*below.stopped, *_stopped_by_time(query, rows, context), *found.stopped),
         n_groups=None if query.aggregation.is_over else entries.num_rows,
         noun=query.noun,
+        notes=(*below.notes, *([late_note(query, n_late)] if n_late else ())),
     )
 
 

@@ -2,13 +2,15 @@
 
 A row of the stream is asked WHERE first, then the groups or windows it is in are asked HAVING. Without a row all groups are
 asked. Rows over frames have no groups: a row is asked QUALIFY with the values it would have, if it came now, over the rows
-retained in memory.
+retained in memory. A row that would be late now is in no window and in no frame, nor are retained rows that were late.
+
+What is kept is taken between two rounds, and judged outside of the engine's locks, since there may be a million groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,10 @@ import pyarrow as pa
 
 from eddyline.documents import ClauseVerdict, GroupVerdict, GroupWhy, GroupWhyNot, WhyNot, iso_time, plural
 from eddyline.durations import duration_text
-from eddyline.engine import NumberedClassRows, RoundEngine
+from eddyline.engine import NumberedClassRows, RoundEngine, event_times
 from eddyline.errors import SchemaError
 from eddyline.explain.explanations import condition_texts
-from eddyline.explain.grouped_query import GroupedQuery, LiveGroups
+from eddyline.explain.grouped_query import GroupedQuery, LiveGroups, Mask
 from eddyline.expressions import Context, Frame, evaluate
 from eddyline.filters import nearest_misses, selected_rows, why, why_not
 from eddyline.model import AtomKind, Clause, Column
@@ -38,12 +40,38 @@ _NEEDS = {
 }
 
 
-def why_grouped(
-    rounds: RoundEngine, query: GroupedQuery, live: LiveGroups, row: Mapping[str, Any] | Any
-) -> GroupWhy:
-    """What WHERE says about a row of the stream, and HAVING about its groups as they stand. The lock is held."""
-    context, record = rounds.context(), query.record
-    ingested = ingest(query.stream, [dict(row)] if isinstance(row, Mapping) else row, rounds.time_zone)
+@dataclass(frozen=True, slots=True)
+class KeptGroups:
+    """What there is of a query with aggregates between two rounds."""
+
+    query: GroupedQuery
+    context: Context
+    watermark_us: int | None
+    stream_rows: pa.RecordBatch  # retained in memory, or those of a table
+    is_late: Mask  # of these
+    entries: pa.RecordBatch | None  # its groups; None: no round has had it, or its rows are over frames
+
+    @property
+    def recent(self) -> NumberedClassRows:
+        """The retained rows that take part, numbered by their places."""
+        return self.query.class_rows(self.stream_rows, self.context, is_late=self.is_late)
+
+
+def kept_groups(rounds: RoundEngine, query: GroupedQuery, live: LiveGroups) -> KeptGroups:
+    """What `why` and `why not` ask. The locks are held."""
+    context, progress = rounds.context(), rounds.progress.get(query.stream.name.lower())
+    stream_rows, is_late = query.recent_rows(rounds, live.since_version)
+    entries = None
+    if not query.aggregation.is_over:
+        entries = rounds.flow.entries_of(query.aggregation, live.id, context.now_us)
+    watermark_us = None if progress is None else progress.watermark_us
+    return KeptGroups(query, context, watermark_us, stream_rows, is_late, entries)
+
+
+def why_grouped(kept: KeptGroups, row: Mapping[str, Any] | Any) -> GroupWhy:
+    """What WHERE says about a row of the stream, and HAVING about its groups as they stand."""
+    query, context, record = kept.query, kept.context, kept.query.record
+    ingested = ingest(query.stream, [dict(row)] if isinstance(row, Mapping) else row, context.time_zone)
     if ingested.misfits:
         raise SchemaError(
             f"the row does not fit stream {query.stream.name}", detail=ingested.misfits[0].message
@@ -58,11 +86,10 @@ def why_grouped(
     if not passes:
         return GroupWhy(record.name, False, clauses, below.error, below.notes, noun=query.noun)
     one = query.class_rows(ingested.rows, context)
-    recent = query.class_rows(query.recent_rows(rounds, live.since_version), context)
     if query.aggregation.is_over:
-        found, notes = _over_verdict(rounds, query, recent, one)
+        found, notes = _over_verdict(kept, one)
     else:
-        found, notes = _group_verdicts(rounds, query, live, one, recent)
+        found, notes = _group_verdicts(kept, one)
     shown = clauses + (found[0].clauses if found else ())
     matches = any(group.is_result for group in found)
     error = next((group.error for group in found if group.error), "") if not matches else ""
@@ -71,33 +98,41 @@ def why_grouped(
     )
 
 
-def _group_verdicts(
-    rounds: RoundEngine,
-    query: GroupedQuery,
-    live: LiveGroups,
-    one: NumberedClassRows,
-    recent: NumberedClassRows,
-) -> tuple[list[GroupVerdict], list[str]]:
+def _late_words(kept: KeptGroups, one: NumberedClassRows) -> str:
+    """That a row would be late now, by how much, and what becomes of it; nothing if it would not be, or counts all the same."""
+    query, watermark_us = kept.query, kept.watermark_us
+    times = event_times(query.stream, one.stream_rows, kept.context.time_zone)
+    time_us = None if times is None else times[0].as_py()
+    if time_us is None or watermark_us is None or time_us >= watermark_us or not query.leaves_late_rows_out:
+        return ""
+    outcome = "in no frame and get no result" if query.aggregation.is_over else f"in no {query.noun}"
+    return (
+        f"it is late: {iso_time(time_us)} is {duration_text(watermark_us - time_us)} behind the watermark, "
+        f"{iso_time(watermark_us)}, and late rows are {outcome}"
+    )
+
+
+def _group_verdicts(kept: KeptGroups, one: NumberedClassRows) -> tuple[list[GroupVerdict], list[str]]:
     """The groups that a row is in, those with fewest conditions against them first."""
-    context = rounds.context()
-    entries = rounds.flow.entries_of(query.aggregation, live.id, context.now_us)
+    query, context, entries, recent = kept.query, kept.context, kept.entries, kept.recent
     notes: list[str] = []
     if entries is None:
         entries = query.entries_of(recent, context)
         notes += _replay_notes(len(recent))
-    (time_us,) = query.window_times(one, rounds.time_zone)
-    places = query.places_of(entries, one, time_us)
+    (time_us,) = query.window_times(one, context.time_zone)
+    places, late = query.places_of(entries, one, time_us), _late_words(kept, one)
+    if not places:
+        return [], [*notes, _absence_words(kept, one, time_us)]
+    if late:
+        return [], [*notes, late]
     found = [_group_verdict(query, entries, at, recent, context) for at in places]
-    if not found:
-        notes.append(_absence_words(rounds, query, one, time_us))
     found.sort(key=lambda each: (not each.is_result, sum(c.verdict != "true" for c in each.clauses)))
     return found, notes
 
 
-def _absence_words(
-    rounds: RoundEngine, query: GroupedQuery, one: NumberedClassRows, time_us: int | None
-) -> str:
+def _absence_words(kept: KeptGroups, one: NumberedClassRows, time_us: int | None) -> str:
     """Why there is no group that a row which passes WHERE could be in."""
+    query, watermark_us = kept.query, kept.watermark_us
     group = ", ".join(
         f"{query.names[name]} = {one.columns.column(name)[0].as_py()!r}" for name in query.aggregation.keys
     )
@@ -106,8 +141,6 @@ def _absence_words(
         return f"there is no group {of}yet: no row that takes part has come since the query was registered"
     if time_us is None:
         return "it has no time, so no window holds it"
-    progress = rounds.progress.get(query.stream.name.lower())
-    watermark_us = None if progress is None else progress.watermark_us
     if watermark_us is not None and time_us < watermark_us and not query.aggregation.reads_table:
         return f"its windows have closed: the watermark is at {iso_time(watermark_us)}, and later rows are in no window"
     return f"no open {query.noun} {of}holds {iso_time(time_us)}"
@@ -165,8 +198,7 @@ def _rows_of_group(
 
 def members(query: GroupedQuery, one: pa.RecordBatch, rows: NumberedClassRows, context: Context) -> list[int]:
     """The places of the rows that a group, given as its entry, is made of."""
-    (wanted,) = query.key_bytes(one)
-    is_mine = np.array([key == wanted for key in query.key_bytes(rows.columns)], dtype=bool)
+    is_mine = query.has_key_of(one, rows.columns)
     if query.aggregation.window is not None:
         ((start, end),) = query.spans(one)
         times = query.window_times(rows, context.time_zone)
@@ -236,22 +268,28 @@ def _span(us: int) -> str:
 # --------------------------------------------------------------------------------------------- rows over frames
 
 
-def _over_verdict(
-    rounds: RoundEngine, query: GroupedQuery, recent: NumberedClassRows, one: NumberedClassRows
-) -> tuple[list[GroupVerdict], list[str]]:
+def _over_verdict(kept: KeptGroups, one: NumberedClassRows) -> tuple[list[GroupVerdict], list[str]]:
     """A row over its frame, as if it came now; none if it takes part in none."""
+    query, context, recent = kept.query, kept.context, kept.recent
+    if query.window_times(one, context.time_zone) == [None]:
+        return [], ["it has no time, so it is in no frame and gets no result"]
+    late = _late_words(kept, one)
+    if late:
+        return [], [late]
     both = NumberedClassRows(
         pa.concat_batches([recent.columns, one.columns]),
         pa.concat_batches([recent.stream_rows, one.stream_rows]),
         np.arange(len(recent) + 1),
-        np.zeros(len(recent) + 1, dtype=bool),
+        np.append(recent.is_late, False),
     )
-    if query.window_times(one, rounds.time_zone) == [None]:
-        return [], ["it has no time, so it is in no frame and gets no result"]
-    context = rounds.context()
     entries = query.entries_of(both, context)
-    note = f"as if it came now, over the {plural(len(recent), 'row')} that are retained in memory"
+    n = len(recent) - int(recent.is_late.sum())
+    note = f"as if it came now, over {_retained(n)}"
     return [entry_verdict(query, entries.slice(entries.num_rows - 1, 1), context)], [note]
+
+
+def _retained(n: int) -> str:
+    return f"the {plural(n, 'row')} that {'is' if n == 1 else 'are'} retained in memory"
 
 
 def _replay_notes(n: int) -> list[str]:
@@ -262,34 +300,30 @@ def _replay_notes(n: int) -> list[str]:
 # --------------------------------------------------------------------------------------------- without a row
 
 
-def why_not_grouped(
-    rounds: RoundEngine,
-    query: GroupedQuery,
-    live: LiveGroups,
-    last: int,
-    since: str,
-    notes: Sequence[str],
-) -> GroupWhyNot:
-    """Which conditions keep groups out of the answer, and which come nearest; of OVER the last rows. The lock is held."""
-    context, record = rounds.context(), query.record
-    stream_rows = query.recent_rows(rounds, live.since_version)
-    recent = query.class_rows(stream_rows, context)
-    newest = stream_rows.slice(max(0, stream_rows.num_rows - last))
+def why_not_grouped(kept: KeptGroups, last: int, since: str, notes: Sequence[str]) -> GroupWhyNot:
+    """Which conditions keep groups out of the answer, and which come nearest; of OVER the last rows."""
+    query, context, record, recent = kept.query, kept.context, kept.query.record, kept.recent
+    first = max(0, kept.stream_rows.num_rows - last)
+    newest = kept.stream_rows.slice(first)
     below = why_not(
         record.name, query.class_record.shape, query.class_conditions(), (), newest, context, since
     )
     found_notes = list(notes)
     if query.aggregation.bounds:
         below = _with_bounds(query, below, newest, context)
+    if query.leaves_late_rows_out:
+        below, late_notes = _without_late(query, below, recent, first, context)
+        found_notes += late_notes
     if query.aggregation.is_over:
         entries = query.entries_of(recent, context)
         entries = entries.slice(max(0, entries.num_rows - below.n_matched))
-        found_notes.append(f"frames are over the {plural(len(recent), 'row')} that are retained in memory")
+        n = len(recent) - int(recent.is_late.sum())
+        found_notes.append(f"frames are over {_retained(n)}")
+    elif kept.entries is None:
+        entries = query.entries_of(recent, context)
+        found_notes += _replay_notes(len(recent))
     else:
-        entries = rounds.flow.entries_of(query.aggregation, live.id, context.now_us)
-        if entries is None:
-            entries = query.entries_of(recent, context)
-            found_notes += _replay_notes(len(recent))
+        entries = kept.entries
     texts = condition_texts(record)
     found = why_not(record.name, record.shape, texts, record.constants, entries, context, since, found_notes)
     nearest = nearest_misses(record.shape, record.constants, entries, context, NEAREST).tolist()
@@ -302,6 +336,24 @@ def why_not_grouped(
         same["nearest"] = replace(found.nearest, clauses=groups[0].clauses)
         same["nearest_row"] = {**groups[0].group, **groups[0].values}
     return GroupWhyNot(**same, noun=query.noun, below=below, groups=tuple(groups))
+
+
+def _without_late(
+    query: GroupedQuery, below: WhyNot, recent: NumberedClassRows, first: int, context: Context
+) -> tuple[WhyNot, list[str]]:
+    """How the rows from a place on fared, where late ones are left out, as are those without a time."""
+    times = query.window_times(recent, context.time_zone)
+    is_newest = recent.arrivals >= first
+    has_time = np.array([us is not None for us in times], dtype=bool)
+    n_late = int((is_newest & recent.is_late).sum())
+    notes = [late_note(query, n_late)] if n_late else []
+    return replace(below, n_matched=int((is_newest & has_time & ~recent.is_late).sum())), notes
+
+
+def late_note(query: GroupedQuery, n_late: int) -> str:
+    """That so many rows which pass WHERE were late."""
+    where = "frame" if query.aggregation.is_over else query.noun
+    return f"{plural(n_late, 'row')} more would take part, but came late, and {'is' if n_late == 1 else 'are'} in no {where}"
 
 
 def _with_bounds(query: GroupedQuery, below: WhyNot, rows: pa.RecordBatch, context: Context) -> WhyNot:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.aggregates import RoundTime
 from eddyline.catalog import QueryRecord
@@ -20,7 +21,7 @@ from eddyline.durations import duration_text
 from eddyline.engine import AggregateReplay, NumberedClassRows, RoundEngine, encoded, event_times
 from eddyline.errors import NotBuiltError
 from eddyline.explain.explanations import condition_texts
-from eddyline.explain.join_why import last_rows
+from eddyline.explain.join_why import last_marked_rows
 from eddyline.expressions import Context
 from eddyline.filters import selected_rows
 from eddyline.model import (
@@ -40,6 +41,7 @@ from eddyline.types import python_rows
 RETAINED = 1_000_000  # rows of a stream at most: all that are retained
 
 Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +77,42 @@ class GroupedQuery:
         return "session" if isinstance(self.aggregation.window, SessionWindow) else "window"
 
     @property
+    def leaves_late_rows_out(self) -> bool:
+        """Whether rows behind the watermark are in none of its windows and frames; groups without a window have them."""
+        return (self.aggregation.is_over or self.aggregation.window is not None) and not (
+            self.aggregation.reads_table
+        )
+
+    @property
     def identity(self) -> list[str]:
         """The columns that tell its groups apart."""
         return [*self.aggregation.keys, *(() if self.aggregation.window is None else (WINDOW,))]
 
     def class_rows(
-        self, rows: pa.RecordBatch, context: Context, arrivals: Places | None = None
+        self,
+        rows: pa.RecordBatch,
+        context: Context,
+        arrivals: Places | None = None,
+        is_late: Mask | None = None,
     ) -> NumberedClassRows:
-        """The rows that take part, of these rows of its stream; late ones are not told apart here."""
+        """The rows that take part, of these rows of its stream, numbered by their places where nothing else is said. Without
+        `is_late` late ones are not told apart."""
         found = selected_rows(self.class_record.shape, (), rows, context)
         numbers = np.arange(rows.num_rows) if arrivals is None else arrivals
         of_stream = rows.take(pa.array(found.places))
-        is_late = np.zeros(len(found.places), dtype=bool)
-        return NumberedClassRows(found.columns, of_stream, numbers[found.places], is_late)
+        late = np.zeros(rows.num_rows, dtype=bool) if is_late is None else is_late
+        return NumberedClassRows(found.columns, of_stream, numbers[found.places], late[found.places])
 
-    def recent_rows(self, rounds: RoundEngine, since_version: int) -> pa.RecordBatch:
-        """The rows retained in memory that came in a version or later; of a table those it has. The locks are held."""
+    def recent_rows(self, rounds: RoundEngine, since_version: int) -> tuple[pa.RecordBatch, Mask]:
+        """The rows retained in memory that came in a version or later, and which were late then; of a table those it has. The
+        locks are held."""
         if not self.aggregation.reads_table:
-            return last_rows(rounds, replace(self.class_record, version_from=since_version), 0, RETAINED)
+            since = replace(self.class_record, version_from=since_version)
+            return last_marked_rows(rounds, since, 0, RETAINED)
         planned = rounds.flow.plan(rounds.progress)
         assert planned is not None, f"{self.stream.name} is no table"
-        return rounds.flow.table_rows(planned, self.stream.name.lower())
+        rows = rounds.flow.table_rows(planned, self.stream.name.lower())
+        return rows, np.zeros(rows.num_rows, dtype=bool)
 
     def class_conditions(self) -> list[str]:
         """What stands below the aggregates and decides of single rows, as text."""
@@ -148,17 +165,24 @@ class GroupedQuery:
     def places_of(self, entries: pa.RecordBatch, row: NumberedClassRows, time_us: int | None) -> list[int]:
         """The entries that a row of the class is in, if it was taken into them: those of its key, and of windows that hold its
         time."""
-        (wanted,) = self.key_bytes(row.columns)
-        places = [at for at, key in enumerate(self.key_bytes(entries)) if key == wanted]
+        places = np.flatnonzero(self.has_key_of(row.columns, entries)).tolist()
         if self.aggregation.window is None:
             return places
-        spans = list(self.spans(entries))
+        spans = self.spans(entries.take(pa.array(places, pa.int64())))
         reach = self.aggregation.window.gap_us if isinstance(self.aggregation.window, SessionWindow) else 0
         return [
             at
-            for at in places
-            if time_us is not None and spans[at][0] - reach <= time_us < spans[at][1] + (reach > 0)
+            for at, (start, end) in zip(places, spans, strict=True)
+            if time_us is not None and start - reach <= time_us < end + (reach > 0)
         ]
+
+    def has_key_of(self, one: pa.RecordBatch, rows: pa.RecordBatch) -> Mask:
+        """Which rows are grouped with a row."""
+        keys = self.aggregation.keys
+        if not keys:
+            return np.ones(rows.num_rows, dtype=bool)
+        (wanted,) = encoded([one.column(name) for name in keys])
+        return np.asarray(pc.equal(encoded([rows.column(name) for name in keys]), wanted))
 
     def key_bytes(self, rows: pa.RecordBatch) -> list[bytes]:
         """What they are grouped by, as bytes that are equal where SQL groups together."""

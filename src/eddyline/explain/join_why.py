@@ -232,11 +232,18 @@ def inputs_alone(rounds: RoundEngine, record: QueryRecord, last: int) -> tuple[I
 
 def last_rows(rounds: RoundEngine, record: QueryRecord, place: int, last: int) -> pa.RecordBatch:
     """The last rows of one input that a query could see."""
+    return last_marked_rows(rounds, record, place, last)[0]
+
+
+def last_marked_rows(
+    rounds: RoundEngine, record: QueryRecord, place: int, last: int
+) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+    """The same, and which of them were late when they came."""
     stream = rounds.catalog.stream(record.shape.inputs[place].stream)
     recent = rounds.recent.get(stream.name.lower())
     if recent is None:
-        return pa.RecordBatch.from_pylist([], schema=stream.schema)
-    return recent.last(last, stream.schema, since_version=record.version_from)
+        return pa.RecordBatch.from_pylist([], schema=stream.schema), np.zeros(0, dtype=bool)
+    return recent.last_marked(last, stream.schema, since_version=record.version_from)
 
 
 def _alone(

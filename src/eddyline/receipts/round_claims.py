@@ -70,7 +70,7 @@ class RoundClaims:
 
     def of_rows(self, batch: NumberedRows, matches: Numbers, results: pa.Table, undecided: Numbers) -> Claim:
         """Which rows of its one stream are results, but for those it could not decide."""
-        stream, rows, arrivals, _ = batch
+        stream, rows, arrivals, *_ = batch
         assert arrivals is not None
         is_here = np.isin(matches, arrivals)
         seen = columns_seen(self._written.inputs[0], rows.schema)

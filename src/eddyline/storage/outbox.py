@@ -39,6 +39,7 @@ _BRANCH = "branch"  # of parts: which one of a union, if it is not the first
 _LEAVE_REASON = "leave reason"  # of parts: why rows leave that no row takes away
 _FIRST, _NUMBERED = "first arrival", "arrivals"  # of captures: numbers that count up, and any others
 _DELETES = "deletes"  # of captures: a column behind all others says which rows delete
+_LATE = "late"  # of captures: a column behind those of the rows says which came late
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +197,14 @@ def read_dead_letters(buffer: pa.Buffer) -> list[DeadLetter]:
 
 
 class NumberedRows(NamedTuple):
-    """Captured rows of a stream, and their arrival numbers, None if the file does not say; of a table also which delete."""
+    """Captured rows of a stream, and their arrival numbers, None if the file does not say; of a table also which delete. Where
+    the file does not say which rows came late, none did."""
 
     stream: str
     rows: pa.RecordBatch
     arrivals: npt.NDArray[np.int64] | None
     is_delete: npt.NDArray[np.bool_] | None = None
+    is_late: npt.NDArray[np.bool_] | None = None
 
 
 def write_capture(
@@ -209,10 +212,15 @@ def write_capture(
     batches: Sequence[tuple[str, pa.RecordBatch]],
     arrivals: Mapping[str, npt.NDArray[np.int64]] | None = None,
     deletes: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+    late: Mapping[str, npt.NDArray[np.bool_]] | None = None,
 ) -> None:
-    """The rows of a round as they were pushed, one Arrow stream per stream, with their arrival numbers, which ascend."""
+    """The rows of a round as they were pushed, one Arrow stream per stream, with their arrival numbers, which ascend, and which
+    of them came late."""
     for name, rows in batches:
         metadata = {"stream": name}
+        if late is not None and late[name].any():
+            metadata[_LATE] = "last column"
+            rows = rows.append_column(_LATE, pa.array(late[name]))
         if deletes is not None and name in deletes and deletes[name].any():
             metadata[_DELETES] = "last column"
             rows = rows.append_column(_DELETES, pa.array(deletes[name]))
@@ -245,4 +253,8 @@ def read_numbered_capture(buffer: pa.Buffer) -> Iterator[NumberedRows]:
         if _DELETES in metadata:  # which was behind the others before the arrival numbers were
             is_delete = np.asarray(rows.column(rows.num_columns - 1).to_numpy(zero_copy_only=False))
             rows = rows.remove_column(rows.num_columns - 1)
-        yield NumberedRows(metadata["stream"], rows, arrivals, is_delete)
+        is_late = None
+        if _LATE in metadata:
+            is_late = np.asarray(rows.column(rows.num_columns - 1).to_numpy(zero_copy_only=False))
+            rows = rows.remove_column(rows.num_columns - 1)
+        yield NumberedRows(metadata["stream"], rows, arrivals, is_delete, is_late)

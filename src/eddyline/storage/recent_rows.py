@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.batch import TupleBatch
@@ -39,16 +41,25 @@ class RecentRows:
 
     def last(self, n_rows: int, schema: pa.Schema, *, since_version: int = 0) -> pa.RecordBatch:
         """The newest rows of rounds from `since_version` on, oldest first, in the stream's schema of now."""
+        return self.last_marked(n_rows, schema, since_version=since_version)[0]
+
+    def last_marked(
+        self, n_rows: int, schema: pa.Schema, *, since_version: int = 0
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+        """The same, and which of them were late when they came."""
         newest_batches: list[pa.RecordBatch] = []
+        marks: list[npt.NDArray[np.bool_]] = []
         for version, batch in reversed(self._batches):
             if n_rows <= 0 or version < since_version:
                 break
-            rows = batch.rows.slice(max(0, len(batch) - n_rows))
+            first = max(0, len(batch) - n_rows)
+            rows = batch.rows.slice(first)
             newest_batches.append(_in_schema(rows, schema))
+            marks.append(batch.is_late[first:])
             n_rows -= rows.num_rows
         if not newest_batches:
-            return _empty(schema)
-        return pa.concat_batches(newest_batches[::-1])
+            return _empty(schema), np.zeros(0, dtype=bool)
+        return pa.concat_batches(newest_batches[::-1]), np.concatenate(marks[::-1])
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
