@@ -128,10 +128,57 @@ def test_an_alert_with_per_and_cooldown_tells_of_each_once() -> None:
         with pytest.raises(EddylineError) as refused:
             engine.query("SELECT DISTINCT sym FROM trades")
         assert "per = 'sym' and cooldown = '1 hour'" in (refused.value.hint or "")
+        assert "write GROUP BY sym with keep = '30 days'" in (refused.value.hint or "")
+        groups = engine.query("SELECT sym FROM trades GROUP BY sym", keep="30 days")
         engine.query("SELECT sym FROM trades", name="seen", per="sym", cooldown="1 hour")
         now = datetime.datetime.now(datetime.UTC)
         engine.push("trades", [(n, sym, 1.0, 1, [], now) for n, sym in enumerate("AABAB")])
         assert [message.key for message in engine.messages()] == [{"sym": "A"}, {"sym": "B"}]
+        assert sorted(row["sym"] for row in groups.latest(10)) == ["A", "B"]
+
+
+def test_the_way_out_of_distinct_names_the_columns_of_the_text() -> None:
+    with eddyline.open() as engine:
+        engine.sql(DECLARED)
+        with pytest.raises(EddylineError) as refused:
+            engine.query("SELECT DISTINCT qty, upper(sym) AS s, 1 AS one FROM trades")
+        hint = refused.value.hint or ""
+        assert "write GROUP BY qty, s with keep = '30 days'" in hint
+        assert "per = 'qty'" in hint
+        engine.query("SELECT qty, upper(sym) AS s, 1 AS one FROM trades GROUP BY qty, s", keep="30 days")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "SELECT sym, count(*) AS n FROM trades WHERE N > 3 GROUP BY sym",
+            "N is computed of groups, after WHERE: a condition on it belongs in HAVING.",
+        ),
+        (
+            "SELECT sym, lag(qty) OVER (PARTITION BY sym ORDER BY ts) AS n FROM trades WHERE n > 3",
+            "n is computed of the rows of a frame, after WHERE: a condition on it belongs in QUALIFY.",
+        ),
+        ("SELECT sym, cont(*) AS n FROM trades GROUP BY sym", "Did you mean count?"),
+    ],
+)
+def test_a_text_with_aggregates_that_nearly_works_says_what_does(text: str, hint: str) -> None:
+    with eddyline.open() as engine:
+        engine.sql(DECLARED)
+        with pytest.raises(EddylineError) as refused:
+            engine.query(text)
+        assert refused.value.hint == hint
+
+
+def test_a_column_that_has_the_name_of_an_aggregate_can_stand_in_where() -> None:
+    with eddyline.open() as engine:
+        engine.sql(DECLARED)
+        query = engine.query(
+            "SELECT sym, count(*) AS qty FROM trades WHERE qty > 3 GROUP BY sym", keep="30 days"
+        )
+        now = datetime.datetime.now(datetime.UTC)
+        engine.push("trades", [(n, "A", 1.0, qty, [], now) for n, qty in enumerate((3, 4))])
+        assert query.latest(1) == [{"sym": "A", "qty": 1}]
 
 
 def test_a_function_of_one_s_own_may_be_random() -> None:

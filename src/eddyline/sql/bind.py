@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from eddyline.errors import (
     ParseError,
     Span,
     TypeMismatchError,
+    UnknownNameError,
     UnsupportedError,
     nearest,
 )
@@ -86,6 +87,7 @@ class Binder:
         self.preferred_aliases: Set[str] = (
             frozenset()
         )  # those that hide columns of inputs, but not from aggregates
+        self.names_after_where: Mapping[str, str] = {}  # of SELECT, and the clause that knows them
         self.group_windows: dict[str, Expression] = {}  # of GROUP BY, by the names of their columns
         self.variables: dict[str, Variable] = {}  # of the functions around that are arguments
         self.clause = "a scalar expression"
@@ -164,6 +166,14 @@ class Binder:
         is_preferred = self.allows_aggregates and node.parts[0].lower() in self.preferred_aliases
         if alias is not None and (is_preferred or not self.scope.has(node.parts[0])):
             return fields(alias, node.parts[1:], node.span)
+        clause = self.names_after_where.get(node.parts[0].lower()) if self.clause == "WHERE" else None
+        if clause is not None and not self.scope.has(node.parts[0]):
+            name, of = node.parts[0], "the rows of a frame" if clause == "QUALIFY" else "groups"
+            raise UnknownNameError(
+                f"there is no column {name} in WHERE",
+                span=node.span,
+                hint=f"{name} is computed of {of}, after WHERE: a condition on it belongs in {clause}.",
+            )
         return self._apart(self.scope.column(node.parts, node.span))
 
     def _apart(self, column: Expression) -> Expression:
@@ -302,11 +312,16 @@ class Binder:
         ):
             if is_there:
                 raise UnsupportedError(f"{node.name} does not take {words}", span=node.span)
+        near = nearest(name, aggregates.NAMES)
+        if user is None and near is not None and any(isinstance(a, syntax.Star) for a in node.arguments):
+            raise UnknownNameError(
+                f"there is no function {node.name}", span=node.span, hint=f"Did you mean {near}?"
+            )
         arguments = [self.bind(argument) for argument in node.arguments]
         if user is not None:
             return self._user_call(user, arguments, node.span)
         also_known = self.functions.names() if self.functions is not None else []
-        if nearest(name, aggregates.NAMES) is not None:
+        if near is not None:
             also_known = [*also_known, *aggregates.NAMES]
         return call(node.name, arguments, span=node.span, also_known=also_known)
 

@@ -186,17 +186,29 @@ def has_groups(query: syntax.QueryNode, functions: KnownFunctions | None) -> boo
     """Whether a SELECT computes something of several rows, as its words say."""
     if query.group_by or query.having is not None or query.qualify is not None:
         return True
-    stack: list[object] = [p.expression for p in query.projection]
+    return any(_clause_after(p.expression, functions) for p in query.projection)
+
+
+def names_after_where(query: syntax.QueryNode, functions: KnownFunctions | None) -> Mapping[str, str]:
+    """Names of SELECT, in lower case, of what is computed of several rows, and the clause that conditions on it belong in."""
+    found = {(p.alias or "").lower(): _clause_after(p.expression, functions) for p in query.projection}
+    return {name: clause for name, clause in found.items() if name and clause}
+
+
+def _clause_after(expression: syntax.Node, functions: KnownFunctions | None) -> str:
+    """The clause that conditions on an expression belong in, if it computes something of several rows; else nothing."""
+    found = ""
+    stack: list[object] = [expression]
     while stack:
         node = stack.pop()
         if isinstance(node, syntax.OverNode):
-            return True
+            return "QUALIFY"
         name = node.name if isinstance(node, syntax.CallNode) else ""
         is_of_groups = is_aggregate(name.lower()) or name.lower() in GROUP_WINDOWS
         if is_of_groups and (functions is None or functions.get(name) is None):
-            return True
+            found = "HAVING"
         if isinstance(node, tuple):
             stack.extend(node)
         elif isinstance(node, syntax.Node):
             stack.extend(getattr(node, f.name) for f in fields(node) if f.name != "span")
-    return False
+    return found

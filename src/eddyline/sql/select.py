@@ -33,6 +33,7 @@ from eddyline.sql.projection import (
     conditions_on_results,
     grouping,
     has_groups,
+    names_after_where,
     projected_columns,
 )
 from eddyline.sql.readable_streams import Streams
@@ -311,6 +312,7 @@ class _TextBinder:
             entries = [self._inputs.unaggregated(*each) for each in zip(entries, query.inputs, strict=True)]
         binder = Binder(scope, self._constants, self._functions, around)
         joined = self._joined(query.inputs, entries, binder)
+        binder.names_after_where = names_after_where(query, self._functions)
         where = None if plain is None else binder.condition(plain, "WHERE")
         for node in nested:
             self._add_nested(node, ctes, binder, joined, where)

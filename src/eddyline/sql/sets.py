@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eddyline.errors import Span, TypeMismatchError, UnsupportedError
 from eddyline.expressions import is_volatile
-from eddyline.model import TABLE_VIEW, Expression, Stream, UserCall
+from eddyline.model import TABLE_VIEW, Column, Expression, Stream, UserCall
 from eddyline.sql import syntax
 from eddyline.sql.bound_query import BoundQuery, expressions_of
 from eddyline.types import type_name
@@ -34,6 +34,19 @@ def _written(query: syntax.AnyQuery) -> str:
     return "UNION" if isinstance(query, syntax.UnionNode) else "SELECT DISTINCT"
 
 
+def _ways_over_streams(bound: BoundQuery) -> str:
+    """What to write over a stream in place of DISTINCT, with the columns of the text."""
+    columns = [p for p in bound.projection if any(isinstance(n, Column) for n in p.expression.walk())]
+    if not columns:
+        return ""
+    names, first = ", ".join(column.name for column in columns), columns[0].name
+    return (
+        f" Or leave DISTINCT out and write GROUP BY {names} with keep = '30 days': each is a result once, as long as it has rows "
+        f"(docs/aggregates.md). Or use an alert: with per = '{first}' and cooldown = '1 hour' it is sent once for each {first} "
+        "(docs/alerts.md)."
+    )
+
+
 def refuse_distinct(bound: BoundQuery, query: syntax.AnyQuery) -> None:
     """Refuse a set where rows never leave, where values have no equality, or where they change by themselves.
 
@@ -49,8 +62,7 @@ def refuse_distinct(bound: BoundQuery, query: syntax.AnyQuery) -> None:
             f"{written} is not supported over {name}, which has no key",
             span=bound.distinct,
             detail=f"Rows of {name} never leave, so every value would have to be kept for ever.",
-            hint=f"Declare a key for {name}: DISTINCT is then over the latest row of each key. Or use an alert: with per = 'sym' "
-            "and cooldown = '1 hour' it is sent once for each sym (docs/alerts.md)."
+            hint=f"Declare a key for {name}: DISTINCT is then over the latest row of each key.{_ways_over_streams(bound)}"
             if written != "UNION"
             else f"Write UNION ALL: every row of each part is a result. Or declare a key for {name}.",
         )
