@@ -61,8 +61,8 @@ def test_groups_are_the_results_or_also_those_that_having_leaves_out(engine):
     assert (threshold.words, threshold.operator, threshold.value) == ("count(*)", ">=", 2)
     assert str(found).splitlines() == [
         "busy: 2 groups, 1 result, after round 1",
-        "  + card=A: c=A, total=40",
-        "    card=B: c=B, total=10",
+        "  + card='A': c='A', total=40",
+        "    card='B': c='B', total=10",
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_threshold_is_called_by_the_column_that_shows_it_and_has_the_rules_own
 def test_the_text_of_groups_does_not_repeat_the_key(engine):
     query = engine.query("SELECT card, count(*) AS n FROM auths GROUP BY card", name="counts")
     engine.push("auths", [row("A", 1), row(None, 2)])
-    assert str(query.groups()).splitlines()[1:] == ["  + card=NULL: n=1", "  + card=A: n=1"]
+    assert str(query.groups()).splitlines()[1:] == ["  + card=NULL: n=1", "  + card='A': n=1"]
 
 
 def test_groups_are_asked_for_by_key_in_order_and_with_a_limit(engine):
@@ -107,8 +107,10 @@ def test_what_cannot_be_asked_is_refused_with_a_way_out(engine):
     engine.push("auths", [row("A", 1)])
     with pytest.raises(UnknownNameError, match="there is no column crd in these groups"):
         busy.groups(where={"crd": "A"})
-    with pytest.raises(PropertyError, match="total is int64, and cannot equal 'many'"):
+    with pytest.raises(PropertyError, match="total is BIGINT, and cannot equal 'many'"):
         busy.groups(where={"total": "many"})
+    with pytest.raises(PropertyError, match="total is BIGINT, and cannot equal 1180591620717411303424"):
+        busy.groups(where={"total": 1 << 70})
     with pytest.raises(PropertyError, match="limit is 0"):
         busy.groups(limit=0)
     over = engine.query(
@@ -199,3 +201,65 @@ def test_a_rule_over_a_view_has_the_groups_of_the_view(engine):
         ({"card": "B", "n": 1}, False, (1,)),
     ]
     assert [(each.words, each.operator, each.value) for each in found.thresholds] == [("n", ">=", 2)]
+
+
+PER_WINDOW = "SELECT card, count(*) AS n FROM auths GROUP BY card, window(ts, '10 minutes')"
+
+
+def test_windows_are_ordered_and_asked_for_by_their_start_and_their_end(engine):
+    engine.sql(
+        "CREATE TABLE taps (card STRING, ts TIMESTAMP) TBLPROPERTIES (time = 'ts', lateness = '1 hour')"
+    )
+    query = engine.query(PER_WINDOW.replace("auths", "taps"), name="per_window")
+    rows_of = (("A", 21), ("B", 1), ("C", 11), ("D", 12))
+    engine.push("taps", [{"card": card, "ts": at(minute)} for card, minute in rows_of])
+    first = {"start": at(0), "end": at(10)}
+    assert [each.row["card"] for each in query.groups(order="window DESC")] == ["A", "C", "D", "B"]
+    assert [each.row["card"] for each in query.groups(order="window.end", limit=1)] == ["B"]
+    assert [each.row["card"] for each in query.groups(where={"window.start": at(10)})] == ["C", "D"]
+    assert [each.row["card"] for each in query.groups(where={"window.start": "2026-01-01T12:20:00Z"})] == [
+        "A"
+    ]
+    assert [each.key for each in query.groups(where={"window": first})] == [{"card": "B", "window": first}]
+    assert query.groups(where={"window": first | {"end": at(30)}}) == []
+
+
+def test_a_window_that_cannot_be_asked_for_is_refused_with_what_can(engine):
+    query = engine.query(PER_WINDOW, name="per_window")
+    engine.push("auths", [row("A", 1)])
+    with pytest.raises(UnknownNameError) as refused:
+        query.groups(where={"window": {"begin": at(0)}})
+    assert (refused.value.problem, refused.value.hint) == (
+        "there is no field begin in window",
+        "Known: end, start.",
+    )
+    with pytest.raises(PropertyError) as refused:
+        query.groups(where={"window": at(0)})
+    assert refused.value.hint == "Ask for a field of it: window.start."
+    with pytest.raises(UnknownNameError) as refused:
+        query.groups(where={"windw.start": at(0)})
+    assert refused.value.hint == "Did you mean window.start?"
+    with pytest.raises(UnknownNameError) as refused:
+        query.groups(where={"zzzzzzzz": 1})
+    assert refused.value.hint.count("card") == 1
+
+
+def test_windows_are_shown_as_windows_with_times_as_people_read_them(engine):
+    query = engine.query(PER_WINDOW, name="per_window")
+    sessions = engine.query(
+        "SELECT card, count(*) AS n FROM auths GROUP BY card, session_window(ts, '5 minutes')", name="visits"
+    )
+    engine.push("auths", [row(None, 1)])
+    assert str(query.groups()).splitlines() == [
+        "per_window: 1 window, 1 result, after round 1",
+        "  + card=NULL, window={start: 2026-01-01T12:00:00Z, end: 2026-01-01T12:10:00Z}: n=1",
+    ]
+    assert str(sessions.groups()).splitlines()[0] == "visits: 1 session, 1 result, after round 1"
+    shown = str(
+        engine.try_query(
+            "SELECT card, window, count(*) AS n FROM auths GROUP BY card, window(ts, '10 minutes')"
+        )
+    )
+    assert shown.splitlines()[1:] == [
+        "  card=NULL, window={start: 2026-01-01T12:00:00Z, end: 2026-01-01T12:10:00Z}, n=1"
+    ]

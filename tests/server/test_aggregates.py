@@ -111,3 +111,29 @@ def test_an_owner_sees_the_classes_below_the_subqueries_of_their_queries(home):
     read_by = {each["words"]: [query["name"] for query in each["queries"]] for each in found}
     assert read_by == {"FROM trades": ["spread"], "FROM the subquery at line 1 of spread": ["spread"]}
     assert [(each["words"], each["queries"], each["n_queries"]) for each in of_bob] == [(None, [], 1)] * 2
+
+
+def test_windows_are_ordered_by_their_start_and_numbers_out_of_range_are_refused(home):
+    engine = home.engine
+    engine.sql(
+        "CREATE TABLE auths (card STRING, ts TIMESTAMP) TBLPROPERTIES (time = 'ts', lateness = '1 hour')"
+    )
+    text = "SELECT card, count(*) AS n FROM auths GROUP BY card, window(ts, '10 minutes')"
+    engine.query(text, name="per_window", owner="anna")
+    engine.push(
+        "auths", [{"card": card, "ts": f"2026-01-01T12:{m}:00Z"} for card, m in (("A", 21), ("B", 11))]
+    )
+    with in_process(engine) as client:
+
+        def groups(**asked: object):
+            params = {name: v if isinstance(v, str) else json.dumps(v) for name, v in asked.items()}
+            address = "/api/v1/queries/per_window/groups"
+            return client.get(address, params=params, headers=home.headers("reader"))
+
+        assert [each["row"]["card"] for each in groups(order="window").json()["groups"]] == ["B", "A"]
+        (one,) = groups(where={"window.start": "2026-01-01T12:20:00Z"}).json()["groups"]
+        assert one["row"] == {"card": "A", "n": 1}
+        assert groups().json()["noun"] == "window"
+        refused = groups(where={"n": 1180591620717411303424})
+    assert refused.status_code == 422
+    assert refused.json()["error"]["problem"] == "n is BIGINT, and cannot equal 1180591620717411303424"

@@ -25,7 +25,15 @@ from eddyline.documents.quantities import plural, rounded, size_text
 from eddyline.documents.results import DeadLetter, Result, Results, change_mark
 from eddyline.documents.times import iso_text, iso_time
 from eddyline.documents.trials import Trial, TrialError, TrialInput, trial_document
-from eddyline.documents.verdicts import ClauseVerdict, InputWhyNot, JoinWhy, JoinWhyNot, Why, WhyNot
+from eddyline.documents.verdicts import (
+    ClauseVerdict,
+    InputWhyNot,
+    JoinWhy,
+    JoinWhyNot,
+    Why,
+    WhyNot,
+    shown_value,
+)
 
 __all__ = [
     "AggregatesExplanation",
@@ -71,6 +79,7 @@ __all__ = [
     "latest_changes",
     "plural",
     "rounded",
+    "shown_value",
     "size_text",
     "suspended_text",
     "trial_document",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from eddyline.documents.quantities import plural
+from eddyline.documents.verdicts import shown_value
 from eddyline.notebook import html_table
 
 
@@ -42,6 +43,7 @@ class CurrentGroups(list[CurrentGroup]):
         n_total: int,
         n_results: int,
         thresholds: Iterable[Threshold] = (),
+        noun: str = "group",
     ) -> None:
         super().__init__(groups)
         self.query = query
@@ -49,6 +51,7 @@ class CurrentGroups(list[CurrentGroup]):
         self.n_total = n_total
         self.n_results = n_results
         self.thresholds = tuple(thresholds)
+        self.noun = noun  # what is counted: group, window, session
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> CurrentGroups:
@@ -76,15 +79,15 @@ class CurrentGroups(list[CurrentGroup]):
 
     def _repr_html_(self) -> str:
         columns = list(dict.fromkeys(name for each in self for name in each.row or {}))
-        cells = [[(each.row or {}).get(name) for name in columns] for each in self]
+        cells = [[_cell((each.row or {}).get(name)) for name in columns] for each in self]
         return html_table(self._caption(), columns, cells, more=self.n_total - len(self))
 
     def _caption(self) -> str:
-        counted = f"{plural(self.n_total, 'group')}, {plural(self.n_results, 'result')}"
+        counted = f"{plural(self.n_total, self.noun)}, {plural(self.n_results, 'result')}"
         return f"{self.query}: {counted}, after round {self.round_number}"
 
 
-_COUNTED = ("query", "round_number", "n_total", "n_results")
+_COUNTED = ("query", "round_number", "n_total", "n_results", "noun")
 
 
 def _row_words(group: CurrentGroup) -> str:
@@ -96,5 +99,9 @@ def _row_words(group: CurrentGroup) -> str:
     )
 
 
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else shown_value(value)
+
+
 def _values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())
+    return ", ".join(f"{name}={shown_value(value)}" for name, value in values.items())

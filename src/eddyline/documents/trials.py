@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eddyline.documents.quantities import plural
+from eddyline.documents.verdicts import shown_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Trial:
         lines = [self.headline, *self._details()]
         for each in self.parts:
             lines += [f"  {each.part}: {each.headline}", *(f"  {line}" for line in each._details())]
-        lines += [f"  {', '.join(f'{k}={v!r}' for k, v in row.items())}" for row in self.samples]
+        lines += [f"  {', '.join(f'{k}={shown_value(v)}' for k, v in row.items())}" for row in self.samples]
         lines += [f"  error: {each.message}" for each in self.errors]
         return "\n".join(lines)
 

@@ -15,18 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.catalog import QueryRecord
-from eddyline.documents import CurrentGroup, CurrentGroups, Threshold
+from eddyline.documents import CurrentGroup, CurrentGroups, Threshold, shown_value
 from eddyline.engine import RoundEngine
 from eddyline.errors import NotBuiltError, PropertyError, UnknownNameError, did_you_mean
 from eddyline.explain.explanations import condition_texts
-from eddyline.explain.grouped_query import live_groups
+from eddyline.explain.grouped_query import entry_noun, live_groups
 from eddyline.expressions import Context, Frame
 from eddyline.filters import evaluated_expression, truth
 from eddyline.model import WINDOW, Atom, AtomKind, Expression, QueryState
 from eddyline.sql import aggregate_names
-from eddyline.types import python_values
+from eddyline.types import python_values, type_name
 
 MOST_GROUPS = 10_000  # of one answer
+_WINDOW_BOUNDS = [f"{WINDOW}.start", f"{WINDOW}.end"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -70,14 +71,21 @@ def current_groups(
     by_name = {each.name: each.expression for each in judged.shape.projection}
     thresholds = [each.threshold for each in compared]
     ordered_by = None if order is None else _ordered_by(order)
-    known = [*by_name, *key_names.values(), *(each.words for each in thresholds)]
+    bounds = [] if live.aggregation.window is None else _WINDOW_BOUNDS
+    known = dict.fromkeys([*by_name, *key_names.values(), *bounds, *(each.words for each in thresholds)])
     for name in (*(where or {}), *(() if ordered_by is None else (ordered_by[0],))):
         if name not in known:
             hint = did_you_mean(name, known, noun="column")
             raise UnknownNameError(f"there is no column {name} in these groups", hint=hint)
     if entries is None:
         return CurrentGroups(
-            [], query=record.name, round_number=round_number, n_total=0, n_results=0, thresholds=thresholds
+            [],
+            query=record.name,
+            round_number=round_number,
+            n_total=0,
+            n_results=0,
+            thresholds=thresholds,
+            noun=entry_noun(live.aggregation),
         )
     keys = {name: columns[column] for column, name in key_names.items()}
     is_result = np.ones(n, dtype=bool)
@@ -96,6 +104,7 @@ def current_groups(
         n_total=len(places),
         n_results=int(is_result[places].sum()),
         thresholds=thresholds,
+        noun=entry_noun(live.aggregation),
     )
 
 
@@ -134,6 +143,8 @@ def _column(
     if name in keys:
         return keys[name]
     expressions = {each.threshold.words: each.attribute for each in compared} | dict(by_name)
+    if name not in expressions and name in _WINDOW_BOUNDS:
+        return pc.struct_field(keys[WINDOW], name.removeprefix(f"{WINDOW}."))
     return _values(expressions[name], frame)[0]
 
 
@@ -147,15 +158,35 @@ def _values(expression: Expression, frame: Frame) -> tuple[pa.Array, npt.NDArray
 def _equals(name: str, column: pa.Array, value: Any) -> Mask:
     if value is None:
         return np.asarray(column.is_null())
+    if pa.types.is_struct(column.type) and isinstance(value, Mapping):
+        return _equals_struct(name, column, value)
     try:
         scalar = pa.scalar(value).cast(column.type)
         return np.asarray(pc.equal(column, scalar).fill_null(False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise PropertyError(
-            f"{name} is {column.type}, and cannot equal {value!r}",
+            f"{name} is {type_name(column.type)}, and cannot equal {shown_value(value)}",
             detail=str(error),
-            hint="Give a value of the column's type.",
+            hint=_by_field(name, column.type) or "Give a value of the column's type.",
         ) from None
+
+
+def _equals_struct(name: str, column: pa.Array, value: Mapping[str, Any]) -> Mask:
+    """A window, by its bounds, or by one of them."""
+    fields = [field.name for field in column.type]
+    for given in value:
+        if given not in fields:
+            hint = did_you_mean(given, fields, noun="field")
+            raise UnknownNameError(f"there is no field {given} in {name}", hint=hint)
+    found = np.ones(len(column), dtype=bool)
+    for field, wanted in value.items():
+        found &= _equals(f"{name}.{field}", pc.struct_field(column, field), wanted)
+    return found
+
+
+def _by_field(name: str, of: pa.DataType) -> str | None:
+    """How to ask for a struct."""
+    return f"Ask for a field of it: {name}.{of[0].name}." if pa.types.is_struct(of) else None
 
 
 def _ordered_by(order: str) -> tuple[str, bool]:
@@ -179,13 +210,16 @@ def _order(
         return np.arange(len(places))
     name, is_descending = order
     column = _column(name, keys, by_name, compared, frame)
+    if pa.types.is_struct(column.type) and column.type.get_field_index("start") >= 0:
+        column = pc.struct_field(column, "start")
     try:
         found = pc.sort_indices(
             column.take(pa.array(places)), sort_keys=[("", "descending" if is_descending else "ascending")]
         )
-    except pa.ArrowNotImplementedError:
+    except pa.ArrowException:
         raise PropertyError(
-            f"groups cannot be ordered by {name}, which is {column.type}", hint="Name another column."
+            f"groups cannot be ordered by {name}, which is {type_name(column.type)}",
+            hint="Name another column.",
         ) from None
     return np.asarray(found).astype(np.int64)
 

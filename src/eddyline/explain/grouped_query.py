@@ -70,11 +70,7 @@ class GroupedQuery:
     @property
     def noun(self) -> str:
         """What its entries are."""
-        if self.aggregation.is_over:
-            return "row"
-        if self.aggregation.window is None:
-            return "group"
-        return "session" if isinstance(self.aggregation.window, SessionWindow) else "window"
+        return entry_noun(self.aggregation)
 
     @property
     def leaves_late_rows_out(self) -> bool:
@@ -247,6 +243,15 @@ def _now(distance_us: int) -> str:
     if not whole:
         return "now()"
     return f"now() {'-' if whole < 0 else '+'} INTERVAL '{duration_text(abs(whole))}'"
+
+
+def entry_noun(aggregation: Aggregation) -> str:
+    """What the entries of an aggregation are."""
+    if aggregation.is_over:
+        return "row"
+    if aggregation.window is None:
+        return "group"
+    return "session" if isinstance(aggregation.window, SessionWindow) else "window"
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,6 +281,7 @@ class GroupsAnswer(Document):
     round_number: int
     n_total: int = Field(description="Groups that `where` lets through.")
     n_results: int = Field(description="Those of them for which HAVING is true.")
+    noun: str = Field(description="What is counted: group, window or session.")
     thresholds: list[dict[str, Any]] = Field(description="Comparisons of HAVING with a constant number.")
     groups: list[GroupAnswer]
     next: str = Field(description="The cursor of results: those after it are the later changes.")
