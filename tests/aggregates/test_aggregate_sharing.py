@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import eddyline
 from eddyline.model import Shape
 from eddyline.sql import Shapes, properties
 from tests.aggregates.aggregate_streams import STREAMS
@@ -88,3 +89,23 @@ def test_a_shape_is_bound_anew_when_its_stream_gets_another_time() -> None:
         False,
         True,
     )
+
+
+def test_a_query_that_joins_a_class_in_the_65th_version_is_warned_of() -> None:
+    text = "SELECT card, count(*) AS n FROM auths GROUP BY card HAVING count(*) > {}"
+    with eddyline.open() as engine:
+        engine.sql("CREATE TABLE auths (card STRING, ts TIMESTAMP) TBLPROPERTIES (time = 'ts')")
+        for n in range(63):
+            engine.query(text.format(n), name=f"rule_{n}", keep="30 days")
+        engine.query("SELECT card FROM auths GROUP BY card, window(ts, '1 minute')", name="in_windows")
+        assert engine.query(text.format(63), name="rule_63", keep="30 days").warnings == []
+        late = engine.query(text.format(64), name="rule_64", keep="30 days")
+        assert late.warnings == [
+            "this query shares its rows with queries of 64 other versions, each of which has groups of its own: "
+            "name a view, and let rules read it"
+        ]
+        assert engine.get("in_windows").warnings == []
+        engine.drop("rule_0")
+        assert late.warnings == []
+        engine.query("SELECT card, count(*) AS n FROM auths GROUP BY card", name="counts", keep="30 days")
+        assert engine.query("SELECT card FROM counts WHERE n > 70", name="busy").warnings == []

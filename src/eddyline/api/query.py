@@ -22,6 +22,7 @@ from eddyline.explain import (
     Explanation,
     branch_record,
     current_groups,
+    epoch_warnings,
     explain,
     grouped_query,
     kept_groups,
@@ -346,7 +347,8 @@ def _branch_warnings(rounds: RoundEngine, who: str, shape: Shape, constants: Seq
         if frame.array(evaluate(never, frame))[0].as_py() is True:
             return [f"{who} can never match: its conditions contradict each other"]
     if shape.aggregating is not None:
-        return [f"{who} {warning}" for warning in endless_groups(shape)]
+        with rounds.lock:
+            return [f"{who} {each}" for each in (*endless_groups(shape), *epoch_warnings(rounds, shape))]
     if not shape.condition.clauses and shape.join is None:
         return [f"{who} matches every row"]
     with rounds.lock:

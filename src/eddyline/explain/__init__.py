@@ -18,7 +18,7 @@ from eddyline.documents import (
     suspended_text,
     trial_document,
 )
-from eddyline.explain.aggregate_state import AggregateCounters, aggregate_facts, class_sizes
+from eddyline.explain.aggregate_state import AggregateCounters, aggregate_facts, class_sizes, epoch_warnings
 from eddyline.explain.counting import Counters, Histogram, Seconds, Tally, busiest, counters
 from eddyline.explain.current_groups import MOST_GROUPS, current_groups
 from eddyline.explain.explanations import condition_texts, explain, explain_index, suspended
@@ -70,6 +70,7 @@ __all__ = [
     "counters",
     "current_groups",
     "entry_verdict",
+    "epoch_warnings",
     "event_words",
     "explain",
     "explain_index",

@@ -7,7 +7,7 @@ structure over these rows keeps.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ from eddyline.model import (
 from eddyline.sql import atom_words, render, spoken
 
 SHOWN_QUERIES = 20  # of a class
+MOST_EPOCHS = 64  # of groups that stay, without a warning: what is kept of a busy group grows with them
 HISTORY_CLASSES = 50  # in a point of the history: those that take most
 
 Ids = npt.NDArray[np.int32]
@@ -90,6 +91,24 @@ def query_aggregate_facts(
         facts["why_rows"] = rounds.flow.why_rows(rows)
         found.append(facts)
     return found
+
+
+def epoch_warnings(rounds: RoundEngine, shape: Shape) -> Iterator[str]:
+    """That queries have joined the class of a query in many versions, each with groups of its own that no window takes away. The
+    lock is held."""
+    if shape.aggregating is None:
+        return
+    own = shape.aggregating.aggregation
+    if own.is_over or own.window is not None or own.reads_table:
+        return
+    known = _by_class(rounds).get(own.rows.lower(), [])
+    versions = [_versions(rounds, each) for each in known if each.kind == own.kind]
+    n_epochs = len(np.unique(np.concatenate([np.empty(0, np.int64), *versions])))
+    if n_epochs > MOST_EPOCHS:
+        yield (
+            f"shares its rows with queries of {n_epochs - 1} other versions, each of which has groups of its own: "
+            "name a view, and let rules read it"
+        )
 
 
 def _by_class(rounds: RoundEngine) -> dict[str, list[Aggregation]]:
