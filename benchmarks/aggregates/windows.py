@@ -13,7 +13,7 @@ with a minute, each with a result for each key. There are 100 keys, and 10,000 r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from benchmarks.harness import Benchmark, main
 
 SLIDES = (5, 6, 10, 12, 15, 20, 30, 60)  # minutes
 SHORT_SLIDES = (1, 2, 3, 4, 5, 6)
+REPETITIONS = 5
 SECOND = 1_000_000
 BEGIN_US = 1_767_225_600 * SECOND  # 2026-01-01
 Spec = tuple[int, int]  # size and slide in minutes
@@ -53,25 +54,28 @@ class Contender:
         self._columns, self._seconds = columns, seconds
         self._n_pushes = 0
 
-    def turn(self, n_pushes: int) -> Callable[[], int]:
-        """Results of so many pushes."""
+    def turn(self, tables: Iterator[list[pa.Table]]) -> Callable[[], int]:
+        """Results of the pushes of the next tables, which are made before."""
 
         def run() -> int:
-            return sum(self._push() for _ in range(n_pushes))
+            return sum(self.engine.push("readings", table).count for table in next(tables))
 
         return run
 
-    def _push(self) -> int:
+    def tables(self, n_turns: int, n_pushes: int) -> list[list[pa.Table]]:
+        """What comes next, so many pushes in each turn."""
+        return [[self._table() for _ in range(n_pushes)] for _ in range(n_turns)]
+
+    def _table(self) -> pa.Table:
         columns = self._columns[self._n_pushes % len(self._columns)]
         n_rows = len(columns["k"])
         begin_us = BEGIN_US + self._n_pushes * self._seconds * SECOND
         times = begin_us + np.arange(n_rows) * self._seconds * SECOND // n_rows
         self._n_pushes += 1
-        table = pa.table(columns).append_column("ts", pa.array(times, pa.timestamp("us", "UTC")))
-        return self.engine.push("readings", table).count
+        return pa.table(columns).append_column("ts", pa.array(times, pa.timestamp("us", "UTC")))
 
     def work(self) -> dict[str, int]:
-        """What was counted so far."""
+        """What the engine counted so far, of which it tells users nothing."""
         (counted,) = self.engine.rounds.flow.snapshot()["aggregates"].values()
         return counted
 
@@ -93,11 +97,15 @@ def run(bench: Benchmark) -> None:
         "one, many results": Contender([(5, 1)], many, seconds),
         "many results": Contender(specs(n_windows // 10, SHORT_SLIDES), many, seconds),
     }
-    turns = {name: contender.turn(n_pushes) for name, contender in contenders.items()}
-    for _ in range(bench.size(full=4, quick=1)):  # until most windows have slices to close
+    n_before = bench.size(full=4, quick=1)  # turns until most windows have slices to close
+    turns = {
+        name: contender.turn(iter(contender.tables(n_before + REPETITIONS, n_pushes)))
+        for name, contender in contenders.items()
+    }
+    for _ in range(n_before):
         for turn in turns.values():
             turn()
-    taken = bench.interleaved(turns, repetitions=5)
+    taken = bench.interleaved(turns, repetitions=REPETITIONS)
     for name, found in taken.items():
         work = contenders[name].work()
         bench.row(
