@@ -9,6 +9,7 @@ import pytest
 import eddyline
 from eddyline.errors import UnknownNameError
 from eddyline.server.metrics import metrics_text
+from tests.on_workers import through_tasks
 
 DECLARED = """
     CREATE TABLE auths (card STRING, amount BIGINT, declined BOOLEAN, ts TIMESTAMP)
@@ -63,9 +64,9 @@ def test_a_query_is_explained_by_its_class_in_the_words_of_sql(engine):
     query = engine.query(DECLINED, name="declined")
     engine.push("auths", [row("A", 1), row("B", 2), row("C", 3, declined=False)])
     lines = str(query.explain()).splitlines()
-    assert "  aggregates FROM auths WHERE declined = TRUE, rows shared by 1 query" in lines
+    assert "  aggregates FROM auths WHERE declined = TRUE, by card, rows shared by 1 query" in lines
     assert lines[
-        lines.index("  aggregates FROM auths WHERE declined = TRUE, rows shared by 1 query") + 1
+        lines.index("  aggregates FROM auths WHERE declined = TRUE, by card, rows shared by 1 query") + 1
     ].startswith("    kept     GROUP BY card, for ever: 2 groups, 1 epoch, ")
     facts = only(query)
     assert (facts["words"], facts["keys"]) == ("FROM auths WHERE declined = TRUE", ["card"])
@@ -262,3 +263,25 @@ def test_classes_over_joins_say_how_they_join_and_name_columns_by_their_input(en
         query.groups(where={"cards.regio": "north"})
     assert refused.value.hint == "Did you mean cards.region?"
     assert not [warning for warning in query.warnings if "`" in warning]
+
+
+def test_classes_that_differ_in_their_keys_have_different_headings(engine):
+    for keys in ("card", "amount", "card, amount"):
+        engine.query(f"SELECT count(*) AS n FROM auths GROUP BY {keys}", name=f"by {keys}")
+    engine.query("SELECT count(*) AS n FROM auths", name="all")
+    lines = str(engine.explain_aggregates()).splitlines()
+    headings = {line.partition(":")[0] for line in lines if line.startswith("FROM")}
+    assert headings == {
+        "FROM auths, by card",
+        "FROM auths, by amount",
+        "FROM auths, by card, amount",
+        "FROM auths",
+    }
+
+
+def test_what_tasks_hand_on_is_said_where_rounds_are_worked_on_in_tasks(engine):
+    query = engine.query(DECLINED, name="declined")
+    engine.push("auths", [row("A", 1)])
+    assert [line for line in str(query.explain()).splitlines() if line.startswith("    tasks")] == []
+    through_tasks(engine)
+    assert "    tasks    hand on what rows come to" in str(query.explain()).splitlines()

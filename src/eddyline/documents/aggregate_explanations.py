@@ -36,14 +36,20 @@ class AggregatesExplanation(list[dict[str, Any]]):
 
 
 def _class_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    words = facts["words"] or "a class of other owners"
-    yield f"{words}: {plural(facts['n_queries'], 'query')}, {size_text(facts['nbytes'])}"
+    yield f"{_heading(facts)}: {plural(facts['n_queries'], 'query')}, {size_text(facts['nbytes'])}"
     if facts["queries"]:
         n_more = facts["n_queries"] - len(facts["queries"])
         more = f" and {n_more:,} more" if n_more else ""
         yield f"  read by    {', '.join(each['name'] for each in facts['queries'])}{more}"
     for structure in facts["structures"]:
         yield f"  {'kept':10s} {structure_words(structure, facts['keys'])}"
+
+
+def _heading(facts: Mapping[str, Any]) -> str:
+    """A class: its rows, and its keys."""
+    if facts["words"] is None:
+        return "a class of other owners"
+    return facts["words"] + (f", by {', '.join(facts['keys'])}" if facts["keys"] else "")
 
 
 def structure_words(facts: Mapping[str, Any], keys: Sequence[str]) -> str:
@@ -61,13 +67,14 @@ def structure_words(facts: Mapping[str, Any], keys: Sequence[str]) -> str:
     return f"{by}{words}: {', '.join(counted)}, {size_text(facts['nbytes'])}{due}"
 
 
-def query_aggregate_lines(classes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The classes of a query, for people."""
+def query_aggregate_lines(classes: Sequence[Mapping[str, Any]], *, in_tasks: bool) -> Iterator[str]:
+    """The classes of a query, for people; where rounds are worked on in tasks, also what these hand on."""
     for facts in classes:
-        yield f"  aggregates {facts['words']}, rows shared by {plural(facts['n_queries'], 'query')}"
+        yield f"  aggregates {_heading(facts)}, rows shared by {plural(facts['n_queries'], 'query')}"
         for structure in facts["structures"]:
             yield f"    kept     {structure_words(structure, facts['keys'])}"
         why = facts["why_rows"]
-        yield f"    tasks    hand on {'what rows come to' if why is None else f'rows: {why}'}"
+        if in_tasks:
+            yield f"    tasks    hand on {'what rows come to' if why is None else f'rows: {why}'}"
         if facts["n_late"]:
             yield f"    late     {plural(facts['n_late'], 'row')} of its streams"

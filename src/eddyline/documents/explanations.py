@@ -47,7 +47,7 @@ class Explanation:
             lines += [f"  {line}" for line in (*_input_lines_of(branch), *_condition_lines(branch))]
         lines.append("  gives      " + ", ".join(f"{c['name']} {c['type']}" for c in f["columns"]))
         lines += [f"  subquery   {_subquery_words(each)}" for each in f.get("subqueries", ())]
-        lines += query_aggregate_lines(f.get("aggregates", ()))
+        lines += query_aggregate_lines(f.get("aggregates", ()), in_tasks=f.get("shares_rounds", False))
         if f.get("n_counted") is not None:
             lines.append(f"  counted    each result once, while it occurs: {f['n_counted']:,} now")
         lines += _cut_lines(f.get("cuts") or [])

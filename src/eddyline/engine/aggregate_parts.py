@@ -29,6 +29,7 @@ from eddyline.filters import FilterStage
 from eddyline.model import (
     OVER,
     TEMPORAL,
+    Aggregation,
     StreamPlan,
     ViewRelation,
 )
@@ -50,17 +51,28 @@ class FoldedClass:
 # --------------------------------------------------------------------------------------------- which classes
 
 
-def why_rows(name: str, views: PlannedViews, aggregates: PlannedAggregates) -> str | None:
-    """Why tasks hand on the rows of a class, by its name in lower case; None: they hand on what the rows come to."""
+_NEEDS_ROWS = {OVER: "OVER needs each of them", TEMPORAL: "each of them leaves by itself"}
+
+
+def why_rows(
+    name: str, views: PlannedViews, aggregates: PlannedAggregates, reader: Aggregation | None = None
+) -> str | None:
+    """Why tasks hand on the rows of a class, by its name in lower case; None: they hand on what the rows come to.
+
+    With a `reader`, one of its aggregations, also whether it is another that needs them.
+    """
     view, planned = views.by_name[name], aggregates.classes[name]
     kinds = {each.aggregation.kind for each in planned}
     if view.is_table:
         return "rows of tables are in the driver"
     if [feed.source for feed in view.feeds] != sorted(planned[0].base_streams):
         return "they are made of rows that tasks hand on"
-    if OVER in kinds:
-        return "OVER needs each of them"
-    return "each of them leaves by itself" if TEMPORAL in kinds else None
+    if reader is not None and reader.kind in _NEEDS_ROWS:
+        return _NEEDS_ROWS[reader.kind]
+    needed = next((kind for kind in _NEEDS_ROWS if kind in kinds), None)
+    if needed is not None and reader is not None:
+        return f"another query of the class has {'OVER' if needed == OVER else 'conditions on now()'}"
+    return None if needed is None else _NEEDS_ROWS[needed]
 
 
 def folded_classes(

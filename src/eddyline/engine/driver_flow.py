@@ -391,12 +391,12 @@ class DriverFlow:
         (first_version,) = planned.first[np.array([query_id], np.int32)].tolist()
         return self._aggregates.entries(aggregation, first_version, now_us)
 
-    def why_rows(self, name: str) -> str | None:
-        """Why tasks hand on the rows of a class, by its name in lower case; None: they hand on what these come to, or no query
-        reads it."""
+    def why_rows(self, name: str, reader: Aggregation) -> str | None:
+        """Why tasks hand on the rows of a class, by its name in lower case, in the words of one that reads it; None: they hand on
+        what these come to, or no query reads it."""
         planned = self.plan({})
         is_read = planned is not None and name in planned.aggregates.classes
-        return why_rows(name, planned.views, planned.aggregates) if planned and is_read else None
+        return why_rows(name, planned.views, planned.aggregates, reader) if planned and is_read else None
 
     def window_files(self) -> list[tuple[ListedFile, int]]:
         """The files of what is kept, in order, each with the arrival number of its last row."""

@@ -132,6 +132,7 @@ class EngineState:
         # streams of which rows may lie ready that no round has read, as the runner that reads their sources knows
         self.unread: Callable[[], AbstractSet[str]] = frozenset
         self.in_tasks: Counter[str] = Counter()  # streams of which rounds are worked on in tasks
+        self.shares_rounds = False  # whether rounds may be worked on in tasks
         self._timed: tuple[int, dict[str, Stream]] = (-1, {})  # by catalog version
         self.memory = Memory(limits.memory, self._holders)
         self.at_step: Callable[[str], None] = (

@@ -70,6 +70,7 @@ class SharedRounds:
         self._input_plans: dict[str, dict[str, PlanFiles]] = {}  # what joins ask: by stream, then by plan
         self._sizes: dict[str, TaskSize] = {}  # by stream
         self._replicas = ReplicaPlans(rounds, pack)
+        rounds.shares_rounds = True
         if choices is not None:
             rounds.choices = choices
 

@@ -88,7 +88,7 @@ def query_aggregate_facts(
         facts = _class_facts(rounds, rows, known or [aggregation], kept, own, bodies, of=aggregation)
         bases = rounds.catalog.views.base_streams(rows) if known else set()
         facts["n_late"] = sum(_stream_facts(rounds, base)["n_late"] for base in bases)
-        facts["why_rows"] = rounds.flow.why_rows(rows)
+        facts["why_rows"] = rounds.flow.why_rows(rows, aggregation)
         found.append(facts)
     return found
 

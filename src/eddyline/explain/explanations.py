@@ -84,6 +84,7 @@ def explain(
         "n_counted": _n_counted(rounds, record),
         "subqueries": _subqueries(rounds, shape),
         "aggregates": query_aggregate_facts(rounds, shape, own=own),
+        "shares_rounds": rounds.shares_rounds,
         "cuts": cut_facts(rounds.catalog, shape),
         "n_results": results.n_produced_by(record.id),
         "n_kept": results.n_retained_of(record.id),

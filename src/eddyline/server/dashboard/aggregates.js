@@ -47,7 +47,7 @@ export function show(main, { params, title }) {
     const now = JSON.stringify([found.streams, found.classes]);
     if (now !== drawn && !rest.contains(document.activeElement)) {
       fill(numbers, numberParts(found, name));
-      fill(legend, charted.map((c, k) => h("li", { class: `of-${k}` }, h("i", { class: "swatch", "aria-hidden": "true" }), `class ${c.id}: `, classWords(c))));
+      fill(legend, charted.map((c, k) => h("li", { class: `of-${k}` }, h("i", { class: "swatch", "aria-hidden": "true" }), `class ${c.id}: `, classWords(c), classKeys(c))));
       fill(rest, found.classes.slice(0, SHOWN).map(classCard), found.classes.length > SHOWN ? h("p", { class: "soft small" }, `and ${whole(found.classes.length - SHOWN)} more, which take less memory`) : null);
       drawn = now;
     }
@@ -60,6 +60,7 @@ export function show(main, { params, title }) {
 const none = () => empty("No aggregates", "A rule with GROUP BY or OVER keeps groups, windows or rows of a stream, once for all rules with the same FROM, WHERE and keys. No rule on this stream has any.");
 
 const classWords = (c) => (c.is_own ? line(c.words) : h("span", { class: "soft" }, "rules of other owners"));
+const classKeys = (c) => (c.keys.length ? [", by ", line(c.keys.join(", "))] : null);
 
 function numberParts(found, name) {
   const number = (label, what, words = "") => h("div", { title: words }, h("dt", null, label), h("dd", null, what));
@@ -94,7 +95,7 @@ const structureColumns = [
   { name: "Groups", class: "number", of: (s) => count(s.groups) },
   { name: "Slices", class: "number", of: (s) => count(s.slices) },
   { name: "Rows", class: "number", of: (s) => count(s.rows) },
-  { name: "Ages", class: "number", of: (s) => h("span", { title: "Rules that were registered at different times see different rows" }, whole(s.epochs)) },
+  { name: "Epochs", class: "number", of: (s) => h("span", { title: "Rules that were registered at different times see different rows" }, whole(s.epochs)) },
   { name: "Memory", class: "number", of: (s) => h("span", { title: `${whole(s.nbytes)} bytes` }, bytes(s.nbytes)) },
   { name: "Next change by time", of: (s) => ago(s.deadline, "–") },
   { name: "For rules", class: "number", of: (s) => whole(s.n_queries) },
