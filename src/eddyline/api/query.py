@@ -219,10 +219,10 @@ class Query:
             self._rounds.catalog.set_paused(self.id, True, self._rounds.now_us())
 
     def resume(self) -> None:
-        """Run again from the next round on, as a new generation."""
+        """Run again from the next round on, as a new generation; so do queries that read aggregates of aggregates as a view."""
         with self._rounds.lock:
             self._record()
-            self._rounds.catalog.set_paused(self.id, False, self._rounds.now_us())
+            self._engine.registrar.resume(self.id)
 
     def replace(self, text: str, *, params: Mapping[str, Any] | None = None, **properties: Any) -> Query:
         """Another text under the same name, in one version: no row is seen by both or by neither."""

@@ -19,6 +19,7 @@ in shells and is run as a file.
 
 from eddyline.catalog import codec, names
 from eddyline.catalog.access import ROLES, Access, AccessToken, without_tokens
+from eddyline.catalog.aged_shapes import begins_empty, has_age
 from eddyline.catalog.alert_queries import AlertEnd
 from eddyline.catalog.alerts import AlertChanges, AlertLog, StoredAlert
 from eddyline.catalog.catalog import Catalog
@@ -84,9 +85,11 @@ __all__ = [
     "VersionLog",
     "Withheld",
     "aggregation_stream",
+    "begins_empty",
     "codec",
     "copy_catalog",
     "evolved_stream",
+    "has_age",
     "has_values",
     "having_value",
     "identical_mask",

@@ -34,6 +34,11 @@ def has_age(shape: Shape) -> bool:
     return bool(_stateful_names(shape))
 
 
+def begins_empty(shape: Shape) -> bool:
+    """Whether a query of it that is registered now has less than one that was before: it aggregates rows of streams."""
+    return _stands_on_streams(shape) or has_age(shape)
+
+
 def _stateful_names(shape: Shape) -> set[str]:
     """The views without a name whose rows are made of aggregates of streams, and the aggregations of their rows."""
     found: set[str] = set()

@@ -74,10 +74,8 @@ class Catalog:
         self.version = 0
         self._streams: dict[str, Stream] = {}
         self._interned: dict[Shape, Shape] = {}
-        self._aged: tuple[int, dict[str, Shape]] = (
-            0,
-            {},
-        )  # shapes of the last version that brought any, by what they mean
+        # shapes of the last version that brought any, by what they mean
+        self._aged: tuple[int, dict[str, Shape]] = 0, {}
         for part in (self.names, self.queries, self.plans, self.views):
             part.clear()
 
@@ -286,7 +284,10 @@ class Catalog:
             self.set_paused(query_id, is_paused, now_us)
 
     def set_paused(self, query_id: int, is_paused: bool, now_us: int) -> None:
-        """Pause, or resume: a new registration of the same text. One that is suspended can be resumed, too."""
+        """Pause, or resume: a new generation of the same text. One that is suspended can be resumed, too.
+
+        Aggregates of aggregates are registered anew when they are resumed; if they are read, that is the Registrar's (rules/).
+        """
         registration = self.queries.registration(query_id)
         state = QueryState.PAUSED if is_paused else QueryState.RUNNING
         if self.queries.state(query_id) is state:

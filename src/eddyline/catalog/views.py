@@ -212,11 +212,11 @@ class Views:
                 self._plans.is_read_anew = True
 
     def _is_current(self, body: _Body) -> bool:
-        if isinstance(body.origin, tuple):
-            now = self._named_inputs(body.relation)
-            return all(before is after for before, after in zip(body.origin, now, strict=True))
         query_id = body.relation.feeds[0].query_id
-        return self._is_running(query_id) and self._queries.registration(query_id) is body.origin
+        if isinstance(body.origin, Registration):
+            return self._is_running(query_id) and self._queries.registration(query_id) is body.origin
+        now = self._named_inputs(body.relation)
+        return all(before is after for before, after in zip(body.origin, now, strict=True))
 
     def _named_inputs(self, view: ViewRelation) -> tuple[Stream | None, ...]:
         """The streams and named views that a view without a name reads; each is the same object until it is another one."""

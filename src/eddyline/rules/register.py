@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.catalog import QueryRecord, ReadableRelations, is_same_shape
+from eddyline.catalog import QueryRecord, ReadableRelations, begins_empty, has_age, is_same_shape
 from eddyline.engine import RoundEngine
 from eddyline.errors import (
     EddylineError,
@@ -128,20 +128,22 @@ class Registrar:
             self.exchange(query_id, record.text, shape, values, declared, is_paused=is_paused)
             return query_id
         self._refuse(record.shape, declared, record.text)
-        constants = [
-            literal_value(constant) if isinstance(constant, pa.Scalar) else constant
-            for constant in record.constants
-        ]
-        self._rounds.catalog.replace(
-            query_id,
-            record.text,
-            record.shape,
-            constants,
-            declared,
-            self._rounds.now_us(),
-            is_paused=is_paused,
-        )
+        self.exchange(query_id, record.text, record.shape, _values(record), declared, is_paused=is_paused)
         return query_id
+
+    def resume(self, query_id: int) -> None:
+        """Let a query run again. Aggregates of aggregates are registered anew for that, with the queries that read them."""
+        catalog = self._rounds.catalog
+        record = catalog.record(query_id)
+        if record.state is QueryState.RUNNING:
+            return
+        with catalog.change(f"resume query {record.name}"):
+            if has_age(record.shape):
+                self.exchange(
+                    query_id, record.text, record.shape, _values(record), record.properties, is_paused=False
+                )
+            else:
+                catalog.set_paused(query_id, False, self._rounds.now_us())
 
     def replace(
         self,
@@ -357,7 +359,7 @@ class Registrar:
         rounds = self._rounds
         catalog, now = rounds.catalog, rounds.now_us()
         record = catalog.record(query_id)
-        is_other = not self._is_same(record, text, shape, constants, record.properties)
+        is_other = begins_empty(shape) or not self._is_same(record, text, shape, constants, record.properties)
         readers = (
             changed_readers(catalog, query_id, shape, self.bound_again, without=without) if is_other else []
         )
@@ -459,6 +461,10 @@ def shape_of(
     )
     refuse_unbuilt(shape=shape, text=text)  # what is not built cannot be stored either
     return rounds.catalog.interned_shape(shape), values
+
+
+def _values(record: QueryRecord) -> list[Any]:
+    return [literal_value(each) if isinstance(each, pa.Scalar) else each for each in record.constants]
 
 
 def _value(constant: Any) -> Any:
