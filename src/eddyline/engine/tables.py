@@ -127,6 +127,10 @@ class Tables(StatelessOperator, OperatorState):
         over: dict[str, list[ViewRelation]] = {}
         above: dict[str, list[str]] = {}
         views = {view.name: view for view in catalog.views.relations if view.is_table}
+        views_over: dict[str, list[ViewRelation]] = {}
+        for view in views.values():
+            for source in {feed.source for feed in view.feeds}:
+                views_over.setdefault(source, []).append(view)
         classes: dict[str, list[str]] = {}
         for each in catalog.plans.aggregations():
             name = each.rows.lower()
@@ -139,8 +143,7 @@ class Tables(StatelessOperator, OperatorState):
             if name not in over:
                 plan = catalog.plan(name)
                 first = first_versions(plan, catalog)
-                mine = [view for view in views.values() if any(feed.source == name for feed in view.feeds)]
-                over[name] = [view for view in mine if has_newcomers(view.name)]
+                over[name] = [view for view in views_over.get(name, ()) if has_newcomers(view.name)]
                 above[name] = [each for each in classes.get(name, ()) if has_newcomers(each)]
                 if first.newest > self._answered or over[name] or above[name]:
                     newcomers[name] = plan, first
