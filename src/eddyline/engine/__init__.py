@@ -22,7 +22,7 @@ from eddyline.engine.round_store import MemoryStore, RoundStore
 from eddyline.engine.round_work import Limits, Outcome
 from eddyline.engine.rounds import RoundEngine
 from eddyline.engine.shared_work import SharedRounds
-from eddyline.engine.stream_states import StreamState, stream_state
+from eddyline.engine.stream_states import StreamState, stream_state, stream_states
 from eddyline.engine.tables import fitted
 from eddyline.engine.task_outcomes import ReferenceRefused, RowsNumbered
 from eddyline.engine.tasks import Task, TaskResult, by_bytes, run_task
@@ -67,5 +67,6 @@ __all__ = [
     "run_task",
     "size_text",
     "stream_state",
+    "stream_states",
     "wall_clock_us",
 ]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.documents import Partition
-from eddyline.engine import RoundEngine, stream_state
+from eddyline.engine import RoundEngine, stream_states
 from eddyline.events import (
     Event,
     FiltersReordered,
@@ -329,8 +329,8 @@ def _streams(rounds: RoundEngine, counted: _Counted) -> tuple[StreamCounters, ..
     stages = dict(rounds.stages())
     held = held_facts(rounds)
     found = []
-    for stream in rounds.catalog.streams():
-        state = stream_state(rounds, stream)
+    streams = rounds.catalog.streams()
+    for stream, state in zip(streams, stream_states(rounds, streams), strict=True):
         watermark_us = state.watermark_us
         lag_s = None if watermark_us is None else (now_us - watermark_us) / 1e6
         stage = stages.get(stream.name.lower())
