@@ -75,16 +75,14 @@ def why_rows(
     return None if needed is None else _NEEDS_ROWS[needed]
 
 
-def folded_classes(
-    stream: str, views: PlannedViews, aggregates: PlannedAggregates
-) -> tuple[FoldedClass, ...]:
-    """The classes over a stream whose rows tasks fold."""
-    names = (name for name in sorted(aggregates.classes) if why_rows(name, views, aggregates) is None)
-    return tuple(
-        FoldedClass(views.by_name[name], tuple(each.reader for each in aggregates.classes[name]))
-        for name in names
-        if views.by_name[name].feeds[0].source == stream
-    )
+def folded_classes(views: PlannedViews, aggregates: PlannedAggregates) -> dict[str, tuple[FoldedClass, ...]]:
+    """The classes whose rows tasks fold, by the stream that they are rows of."""
+    found: dict[str, list[FoldedClass]] = {}
+    for name in sorted(aggregates.classes):
+        if why_rows(name, views, aggregates) is None:
+            view, readers = views.by_name[name], tuple(each.reader for each in aggregates.classes[name])
+            found.setdefault(view.feeds[0].source, []).append(FoldedClass(view, readers))
+    return {stream: tuple(classes) for stream, classes in found.items()}
 
 
 # --------------------------------------------------------------------------------------------- in a task

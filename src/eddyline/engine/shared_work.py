@@ -24,10 +24,12 @@ import numpy as np
 
 from eddyline.batch import TupleBatch
 from eddyline.catalog import ListedFile
-from eddyline.engine.aggregate_parts import folded_classes
+from eddyline.engine.aggregate_parts import FoldedClass, folded_classes
+from eddyline.engine.aggregate_plans import NO_AGGREGATES, PlannedAggregates
 from eddyline.engine.join_replica import ProbeTask, n_shares
 from eddyline.engine.join_tasks import InputFilters, JoinedInputs
 from eddyline.engine.plan_files import Generations, PlanFiles
+from eddyline.engine.planned_flow import PlannedFlow
 from eddyline.engine.replica_plans import ReplicaPlans
 from eddyline.engine.round_work import Outcome, Planned
 from eddyline.engine.rounds import RoundEngine
@@ -69,6 +71,7 @@ class SharedRounds:
         self._plans: dict[str, PlanFiles] = {}  # by stream
         self._input_plans: dict[str, dict[str, PlanFiles]] = {}  # what joins ask: by stream, then by plan
         self._sizes: dict[str, TaskSize] = {}  # by stream
+        self._folded: tuple[PlannedAggregates, dict[str, tuple[FoldedClass, ...]]] = (NO_AGGREGATES, {})
         self._replicas = ReplicaPlans(rounds, pack)
         rounds.shares_rounds = True
         if choices is not None:
@@ -174,7 +177,7 @@ class SharedRounds:
         if name not in self._plans:
             self._plans[name] = self._plan_files(name)
         flow = planned.flow
-        classes = () if flow is None else folded_classes(name, flow.views, flow.aggregates)
+        classes = () if flow is None else self._folded_classes(flow).get(name, ())
         names = self._plans[name].write(
             stream, plan, parts, generations, rounds.functions, planned.choices, classes
         )
@@ -203,6 +206,12 @@ class SharedRounds:
             for k, group in enumerate(groups)
         ]
         return StreamTasks(name, offered, tasks, joins=joins)
+
+    def _folded_classes(self, flow: PlannedFlow) -> dict[str, tuple[FoldedClass, ...]]:
+        """The classes whose rows tasks fold, by stream: the same objects until a version has other aggregates."""
+        if self._folded[0] is not flow.aggregates:
+            self._folded = flow.aggregates, folded_classes(flow.views, flow.aggregates)
+        return self._folded[1]
 
     def _joined_inputs(self, planned: Planned, name: str, sample: TupleBatch) -> JoinedInputs | None:
         """What joins want of a stream, None if it is in none."""
