@@ -9,15 +9,16 @@ Control   one window: nothing to share. Reported
 
 Rows come as Parquet files, a batch being ten minutes of them; all have met some batches before those that count. Spark's queries
 keep state in memory (its default, quicker than RocksDB), have as many partitions as cores, and count what they give without
-keeping it. Ours are rounds on the same session: new files noticed, planned, read and folded by the session's workers, merged,
-all changes written and synced, the round committed to the home. Processor seconds are of all processes: driver, Java and Python
-workers; the median over batches. That in each batch as many windows of each size changed, with the same sum of counts, is
-asserted.
+keeping it. Ours runs by `engine.start` on the same session, a round for each batch: new files noticed, planned, read and folded
+by the session's workers, merged, all changes written and synced, the round committed to the home. Processor seconds are of all
+processes: driver, Java and Python workers; the median over batches. That in each batch as many windows of each size changed, with
+the same sum of counts, is asserted.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -32,14 +33,10 @@ from pyspark.sql import functions as F  # noqa: N812 -- as everybody who writes 
 
 import eddyline
 from benchmarks.harness import Benchmark, main
-from benchmarks.joins.spark_peers import EVERYTHING, PARTITIONS, Counts, Found, timed_batches
+from benchmarks.joins.spark_peers import PARTITIONS, Counts, Found, timed_batches
 from benchmarks.spark._patterns import POLLING, POLLING_MS
 from benchmarks.spark._session import described, session
-from eddyline.engine import SharedRounds
-from eddyline.model import ExecutionChoices
-from eddyline.runtime.feeds import TASKS_PER_CORE
-from eddyline.sources import FileFormat, FolderSource
-from eddyline.spark.jobs import pack_functions, spark_runner
+from eddyline.events import Event, RoundCommitted, RoundFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,6 +47,10 @@ N_CARDS = 1_000
 MINUTES = 10
 MINUTE_US = 60_000_000
 N_FILES = 4  # of a batch
+POLL_MS = (
+    100  # how often our source looks for files; Spark's looks whenever it is asked to process all there is
+)
+ROUND_S = 300.0  # that a round takes longer is a fault
 Batches = Sequence[dict[str, list[Path]]]
 
 
@@ -79,7 +80,7 @@ def written(folder: Path, n_batches: int, n_rows: int, seed: int) -> Batches:
 
 
 def ours(spark: SparkSession, folder: Path, sizes: Sequence[int], batches: Batches, n_warm: int) -> Found:
-    """Rounds of an engine with a home, whose tasks are jobs of the session, as a Runner has them."""
+    """An engine with a home that runs on the session; a batch is met once its round is committed."""
     engine = eddyline.open(folder / "home")
     engine.warm_up()
     inbox = folder / "inbox"
@@ -92,29 +93,30 @@ def ours(spark: SparkSession, folder: Path, sizes: Sequence[int], batches: Batch
         ).id
         for size in sizes
     ]
-    rounds = engine.rounds
-    declared = rounds.catalog.stream(STREAM)
-    source = FolderSource(inbox, FileFormat("parquet"), declared, rounds.time_zone, poll_s=0.0)
-    most_tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    shared = SharedRounds(
-        rounds, spark_runner(spark), pack_functions, choices=ExecutionChoices(most_tasks=most_tasks)
+    happened: queue.Queue[Event] = queue.Queue()
+    running = engine.start(
+        spark,
+        sources={STREAM: {"type": "files", "path": str(inbox), "format": "parquet", "poll": f"{POLL_MS} ms"}},
+        job_from_bytes=1,
+        on_event=happened.put,
     )
 
     def meet(files: dict[str, list[Path]]) -> None:
-        for file in files[STREAM]:
-            os.link(file, inbox / file.name)
-        planned = source.plan(EVERYTHING, EVERYTHING)
-        assert planned is not None, "there is nothing in the folder"
-        reached: list[object] = []
+        hidden = [inbox / f".{file.name}" for file in files[STREAM]]  # such names are not read
+        for file, name in zip(files[STREAM], hidden, strict=True):
+            os.link(file, name)
+        for name in hidden:
+            name.rename(inbox / name.name[1:])
+        while not (isinstance(found := happened.get(timeout=ROUND_S), RoundCommitted) and found.n_rows):
+            assert not isinstance(found, RoundFailed), found
+        n_rows = sum(pyarrow.parquet.read_metadata(file).num_rows for file in files[STREAM])
+        assert found.n_rows == n_rows, f"a round of {found.n_rows} rows, not of the {n_rows} of its batch"
 
-        def position_of(name: str, at: object) -> object:
-            reached.append(at)
-            return at
-
-        shared.run_round({STREAM: planned}, position_of=position_of)
-        source.move_to(reached[-1])
-
-    wall_s, cpu_s = timed_batches(batches, n_warm, meet)
+    try:
+        wall_s, cpu_s = timed_batches(batches, n_warm, meet)
+    finally:
+        running.stop()
+    rounds = engine.rounds
     counts = np.zeros((len(sizes), 2), np.int64)
     assert rounds.durable is not None
     for _, part in rounds.durable.results():
@@ -122,7 +124,6 @@ def ours(spark: SparkSession, folder: Path, sizes: Sequence[int], batches: Batch
             mine = (part.query_ids == query_id) & (part.signs > 0)
             counts[at] += mine.sum(), pc.sum(part.rows.column("n").filter(pa.array(mine))).as_py() or 0
     nbytes = sum(facts["nbytes"] for facts in engine.explain_aggregates())
-    source.close()
     engine.close()
     return Found(counts, wall_s, cpu_s, nbytes)
 
