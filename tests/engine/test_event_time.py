@@ -313,3 +313,12 @@ def test_a_stream_is_unread_until_its_source_has_nothing_left(tmp_path):
         assert all(each == {"s"} for each in unread)
         assert runner.engine.rounds.unread() == set()
     assert runner.engine.rounds.unread() == frozenset()
+
+
+def test_rows_to_look_back_on_say_which_of_them_came_late(topic):
+    topic.round(("0", [10]))
+    topic.round(("0", [4, 11, 9]))
+    rounds = topic.engine.rounds
+    rows, is_late = rounds.recent_rows("s").last_marked(3, rounds.catalog.stream("s").schema)
+    assert rows.column("n").to_pylist() == [4, 11, 9]
+    assert is_late.tolist() == [True, False, True]

@@ -13,6 +13,7 @@ from eddyline.storage.outbox import (
     StoredPart,
     read_capture,
     read_dead_letters,
+    read_numbered_capture,
     read_parts,
     write_capture,
     write_dead_letters,
@@ -162,3 +163,17 @@ def test_a_capture_has_the_rows_of_every_stream():
     news = pa.RecordBatch.from_pydict({"score": pa.array([1, 2], pa.int16())})
     found = list(read_capture(written(write_capture, [("trades", trades), ("news", news)])))
     assert found == [("trades", trades), ("news", news)]
+
+
+def test_a_capture_says_which_rows_came_late():
+    rows = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
+    marks = {"a": np.array([False, True, False]), "b": np.zeros(3, dtype=bool)}
+    numbers = {"a": np.array([5, 7, 9]), "b": np.array([6, 8, 10])}
+    buffer = written(
+        lambda file, _: write_capture(file, [("a", rows), ("b", rows)], numbers, None, marks), None
+    )
+    late, in_time = read_numbered_capture(buffer)
+    assert (late.rows, in_time.rows) == (rows, rows)
+    assert late.arrivals.tolist() == [5, 7, 9]
+    assert late.is_late.tolist() == [False, True, False]
+    assert in_time.is_late is None
