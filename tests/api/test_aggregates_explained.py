@@ -265,6 +265,15 @@ def test_classes_over_joins_say_how_they_join_and_name_columns_by_their_input(en
     assert not [warning for warning in query.warnings if "`" in warning]
 
 
+def test_a_class_over_a_join_of_a_stream_with_itself_says_which_input_is_which(engine):
+    engine.query(
+        "SELECT a.card, count(*) AS n FROM auths a JOIN auths b ON a.card = b.card AND a.amount < b.amount "
+        "AND b.ts BETWEEN a.ts - INTERVAL 5 MINUTES AND a.ts GROUP BY a.card"
+    )
+    (facts,) = engine.explain_aggregates()
+    assert facts["words"].startswith("FROM auths, auths auths_2 WHERE auths.card = auths_2.card AND ")
+
+
 def test_classes_that_differ_in_their_keys_have_different_headings(engine):
     for keys in ("card", "amount", "card, amount"):
         engine.query(f"SELECT count(*) AS n FROM auths GROUP BY {keys}", name=f"by {keys}")

@@ -201,12 +201,14 @@ def _class_words(body: Shape, is_of_query: bool) -> str:
     named = {entry.alias: entry.label if is_of_query else entry.stream for entry in body.inputs}
     conditions = [_clause_words(clause, body) for clause in body.condition.clauses]
     inputs = [body.inputs[place] for place in body.written_order]
-    words = ", ".join(dict.fromkeys(named[entry.alias] for entry in inputs))
+    words = named[inputs[0].alias]
     if body.join is not None:
         matching = [_clause_words(clause, body) for clause in body.join.on.clauses]
         matching = [*key_words(body.join.signature, body.inputs, body.written_order), *matching]
+        joined = [_with_alias(named[entry.alias], entry.alias) for entry in inputs]
+        words = ", ".join(joined)
         if body.join.signature.outer:
-            left, right = (_with_alias(named[entry.alias], entry.alias) for entry in inputs)
+            left, right = joined
             join = next(entry.join for entry in inputs if entry.join not in ("", "inner"))
             words = f"{left} {join.upper()} JOIN {right} ON {' AND '.join(matching)}"
         else:
