@@ -139,6 +139,19 @@ def test_sessions_and_conditions_on_now_have_the_limit_too(shop):
     assert shop.answer("recent") == {("A", 2), ("C", 1)}
 
 
+def test_a_group_that_rows_will_enter_later_has_its_place_from_its_first_row_on(shop):
+    text = "SELECT card, count(*) AS n FROM auths WHERE ts > now() - INTERVAL 10 MINUTES AND ts <= now() GROUP BY card"
+    shop.engine.query(text, name="recent")
+    for minute, card in enumerate("ABCDE", start=1):
+        shop.push((card, minute))
+    shop.push(("B", 3))
+    assert shop.refused() == 3
+    shop.seconds += 360  # all that was kept has entered
+    shop.push(("A", 5), ("F", 5))
+    assert shop.answer("recent") == {("A", 2), ("B", 2)}
+    assert shop.refused() == 4
+
+
 def test_partitions_of_over_have_it_and_values_stand_side_by_side(shop):
     frame = "ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW"
     shop.engine.query(

@@ -127,13 +127,32 @@ class TemporalGroups:
     # ------------------------------------------------------------------------------------------- rounds
 
     def beyond(self, rows: ClassRows, now_us: int, most_groups: int) -> Mask:
-        """Which rows would begin a group of some filter when it has so many; those that pass none begin none."""
+        """Which rows would begin a group of some filter when it has so many; those that pass none begin none.
+
+        A group that a kept row will begin later has its place already.
+        """
         instants = {column: instants_of(rows.columns.column(column)) for column in self._calendars}
         found = self._may_pass(instants, rows.epoch, now_us)
         passing = rows.take(np.flatnonzero(found))
-        refused = [groups.beyond(passing, now_us, most_groups) for groups in self._groups.values()]
+        refused = []
+        for bounds, groups in self._groups.items():
+            waiting = self._waiting(bounds, passing)
+            both = passing if waiting is None else joined_rows([waiting, passing])
+            refused.append(groups.beyond(both, now_us, most_groups)[len(both) - len(passing) :])
         found[found] = np.logical_or.reduce(refused) if refused else False
         return found
+
+    def _waiting(self, bounds: Bounds, rows: ClassRows) -> ClassRows | None:
+        """Kept rows that have not entered a filter yet, with the columns of others; None if it has no upper bound."""
+        if self._now_us is None or not len(rows) or all(bound.enter_us is None for bound in bounds):
+            return None
+        live = self._rows.live
+        instants = self._instants(live)
+        is_waiting = _ends_after(bounds, instants, self._now_us) & ~_passes(bounds, instants, self._now_us)
+        kept, _ = self._rows.take(live[is_waiting])
+        if not len(kept):
+            return None
+        return replace(kept, columns=kept.columns.select(self._keys.names)) if self._keys.names else None
 
     def push(self, rows: ClassRows, time: RoundTime) -> Iterator[tuple[Aggregation, EntryChanges]]:
         """The net changes of a round: the groups of each filter, from the rows that enter and leave it."""

@@ -2,7 +2,8 @@
 
 A row is refused for the structure alone; other classes, and rows of groups that are there, go on. Groups begin in the order of
 their first rows. Those that leave with a round make room for the next one. Over tables there is no limit: a row that was refused
-could not leave again.
+could not leave again. Filters on now() share rows: under a limit a query with a shorter one may lose rows to the groups of a
+longer one in its class.
 """
 
 from __future__ import annotations
