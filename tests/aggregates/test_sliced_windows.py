@@ -145,6 +145,16 @@ def test_a_round_that_failed_closes_nothing():
     assert told(windows, [], None, 10) == {(of, 0): {"closed": {("a", (0, 10)): ((1,), None)}}}
 
 
+def test_a_round_that_failed_counts_for_nothing():
+    windows = built(Reader(aggregation(10, 5), (COUNT,), (0,)))
+    told(windows, [Row(("a",), time=3), Row(("a",), time=7)], None, None)
+    before = [windows.snapshot()[name] for name in ("rows", "updates", "combines")]
+    told(windows, [Row(("a",), time=8)], None, None, commit=False)
+    assert [windows.snapshot()[name] for name in ("rows", "updates", "combines")] > before
+    windows.rollback()
+    assert [windows.snapshot()[name] for name in ("rows", "updates", "combines")] == before
+
+
 def test_slices_that_were_loaded_and_have_no_window_any_more_leave_with_the_next_round():
     short, long = aggregation(10), aggregation(1_000)
     windows = built(Reader(short, (COUNT,), (0,)), Reader(long, (COUNT,), (0,)))

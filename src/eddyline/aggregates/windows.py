@@ -60,6 +60,7 @@ class SlicedWindows:
     def _begin(self, after_us: int) -> None:
         self._after_us = after_us  # the watermark as it will stand after the running round
         self._committed_us = self._closed_us  # what `_closed_us` was before it
+        self._counted = self._n_rows, self._slices.n_updates, self._slices.n_combines  # and what was counted
 
     # ------------------------------------------------------------------------------------------- readers
 
@@ -177,6 +178,7 @@ class SlicedWindows:
         """Forget it."""
         self._slices.rollback()
         self._closed_us = self._committed_us
+        self._n_rows, self._slices.n_updates, self._slices.n_combines = self._counted
         self._closing.clear()
         self._begin(NO_TIME)
 
