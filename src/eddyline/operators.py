@@ -30,9 +30,8 @@ from eddyline.model import CLOSED, NO_TIME, DeadLetter, Round
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
-FIRST_PROVISIONAL = (
-    1 << 62
-)  # derived rows are counted from here until the end of the walk, above every other number
+# derived rows are counted from here until the end of the walk, above every other number
+FIRST_PROVISIONAL = 1 << 62
 OperatorInput = tuple[str, int]  # a derived relation, and the place of one of its inputs
 Identity = Callable[[Numbers], pa.Array]  # of a table: what tells rows apart, given their places in a batch
 WantedMasks = Mapping[OperatorInput, Mask]  # which of the rows that arrived some query needs, by input
@@ -88,9 +87,8 @@ class RoundProgress:
 class Share:
     """What of the work of operators is done in one place: rows that follow each other, for some derived relations."""
 
-    arrivals: tuple[int, int] | None = (
-        None  # of the rows that drive: the first, and the one behind the last; None: all
-    )
+    # of the rows that drive: the first, and the one behind the last; None: all
+    arrivals: tuple[int, int] | None = None
     relations: frozenset[str] | None = None  # None: all
     without: frozenset[str] = frozenset()
 
@@ -141,9 +139,8 @@ class Derived:
     among: QueryIds | None = None  # those that see it at their age, ascending; None: all
     without: QueryIds | None = None  # queries it is not meant for, since they get an answer instead
     preimages: Numbers | None = None  # of a table: rows that leave, each before the one that takes its place
-    arrived: ArrivedRows | None = (
-        None  # as operators above the relation get them; None: as no operator reads it
-    )
+    # as operators above the relation get them; None: as no operator reads it
+    arrived: ArrivedRows | None = None
     unmatched: Unmatched | None = None  # of an outer join: what decides whether a row has no partner
     repeated: Repeated | None = None  # of a semi join: which rows are one result
     is_numbered: bool = False  # its rows are those of a view, and have the numbers of those they were made of
@@ -154,9 +151,8 @@ class Derived:
     is_unchanged: bool = False  # only what they are made of is another row now: nothing of it is a result
     is_filtered: bool = False  # its queries have had the rows, which are for operators alone
     identity: Identity | None = None  # of a table
-    is_net: bool = (
-        False  # a change that a query does not see is no result, an error it had before no new dead letter
-    )
+    # a change that a query does not see is no result, an error it had before no new dead letter
+    is_net: bool = False
 
     @property
     def origin(self) -> str:

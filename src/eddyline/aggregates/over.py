@@ -68,9 +68,8 @@ class OverRows:
         self._keys: Keys | None = None  # with the first rows
         self._adopt(Layout(()))
         self._watermark_us: int | None = None  # after the running round
-        self._n_apart = (
-            0  # rows of rings that others of their round came before, or behind rows they do not see
-        )
+        # rows of rings that others of their round came before, or behind rows they do not see
+        self._n_apart = 0
 
     def _adopt(self, layout: Layout) -> None:
         """Nothing, with the columns of a layout."""

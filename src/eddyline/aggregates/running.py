@@ -45,9 +45,8 @@ class RunningGroups:
 
     def _begin(self, now_us: int) -> None:
         self._now_us = now_us  # of the running round
-        self._due: dict[
-            int, Ints
-        ] = {}  # by mark: entries that it looked at since they were not seen for long
+        # by mark: entries that it looked at since they were not seen for long
+        self._due: dict[int, Ints] = {}
         self._fed: dict[int, Ints] = {}  # by mark: entries that it brings rows, each once
 
     # ------------------------------------------------------------------------------------------- readers
@@ -208,11 +207,11 @@ class RunningGroups:
                     continue
                 before = side(states_before, reader.calls, was_there)
                 after = side(states_after, reader.calls, is_there)
-                for changes in self._told(mark, keys, before, after):
+                for changes in self._reported(mark, keys, before, after):
                     for number in epochs:
                         yield reader.aggregation, replace(changes, epoch=number)
 
-    def _told(self, mark: int, keys: Ints, before: Side, after: Side) -> Iterator[EntryChanges]:
+    def _reported(self, mark: int, keys: Ints, before: Side, after: Side) -> Iterator[EntryChanges]:
         """What has changed; groups that leave though their rows do not are forgotten."""
         at, table = Places(keys), self._entries.keys
         if mark != FOR_EVER:

@@ -30,9 +30,8 @@ class SliceStore:
         self.entries = Entries(keys, is_signed=is_signed)
         self.order = SliceOrder()
         self.new = _NONE  # slices that the running round makes
-        self.n_updates = self.n_combines = (
-            0  # so far: slices that rows went into, and partial results that were merged
-        )
+        # so far: slices that rows went into, and partial results that were merged
+        self.n_updates = self.n_combines = 0
 
     # ------------------------------------------------------------------------------------------- rounds
 

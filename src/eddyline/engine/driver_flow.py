@@ -289,11 +289,11 @@ class DriverFlow:
     def letter_queries(self, body_id: int, *, is_answer: bool) -> Sequence[int]:
         assert self._planned is not None
 
-        def is_told(relation: str, ids: QueryIds) -> Mask:
+        def gets_letters(relation: str, ids: QueryIds) -> Mask:
             is_new: Mask = np.isin(ids, self.unanswered(relation))
             return is_new if is_answer else ~is_new
 
-        return self._planned.letter_queries(body_id, is_told)
+        return self._planned.letter_queries(body_id, gets_letters)
 
     def unanswered(self, relation: str) -> QueryIds:
         assert self._planned is not None

@@ -91,7 +91,7 @@ class PlannedFlow:
         )
 
     def letter_queries(
-        self, body_id: int, is_told: Callable[[str, QueryIds], Mask] | None = None
+        self, body_id: int, gets_letters: Callable[[str, QueryIds], Mask] | None = None
     ) -> list[int]:
         """The queries that get the dead letters of a body: of a view that gives no results of its own now; of a view without a
         name, those that contain it and get letters, given the relation they read and their ids; None: all."""
@@ -106,7 +106,9 @@ class PlannedFlow:
             each for each in self.aggregates.by_name.values() if each.aggregation.rows.lower() == name
         ]
         # of rows that only come, new queries see what others do
-        all_told = {each.aggregation.name.lower() for each in aggregated if not each.aggregation.reads_table}
+        over_streams = {
+            each.aggregation.name.lower() for each in aggregated if not each.aggregation.reads_table
+        }
         for relation, plan in (
             (name, self.views.readers[name]),
             *((each.lower(), self.joins.queries[each]) for each in joins),
@@ -114,12 +116,12 @@ class PlannedFlow:
         ):
             for segment in (*plan.segments, *plan.branches):
                 is_meant = segment.is_live
-                if is_told is not None and relation not in all_told:
-                    is_meant = is_meant & is_told(relation, segment.ids)
+                if gets_letters is not None and relation not in over_streams:
+                    is_meant = is_meant & gets_letters(relation, segment.ids)
                 found.update(segment.query_ids[is_meant].tolist())
             for segment in plan.bodies:
                 for each in segment.ids[segment.is_live].tolist():
-                    found.update(self.letter_queries(each, is_told))
+                    found.update(self.letter_queries(each, gets_letters))
         return sorted(found)
 
     def with_partners(self, names: list[str]) -> list[str]:

@@ -44,12 +44,12 @@ def refuse_final(emission: Emission, window: GroupWindow | None, *, reads_table:
     if window is None:
         raise PropertyError(
             "property emit: a group without a window is never final",
-            hint="Add a window to GROUP BY: window(ts, '10 minutes'). Or leave emit out: changes are told as they come.",
+            hint="Add a window to GROUP BY: window(ts, '10 minutes'). Or leave emit out: every change is then a result.",
         )
     if reads_table:
         raise PropertyError(
             "property emit: windows over a table never close, since its rows may change at any time",
-            hint="Leave emit out: changes are told as they come.",
+            hint="Leave emit out: every change is then a result.",
         )
 
 
@@ -89,7 +89,7 @@ def refuse_over_in_groups(results: Iterable[Expression], qualify: Expression | N
 
 
 def refuse_inputs(bound: BoundQuery) -> None:
-    """Refuse aggregates of what is told of windows before they close."""
+    """Refuse aggregates of results that windows give before they close."""
     for entry, stream in zip(bound.inputs, bound.streams, strict=True):
         if stream.is_windowed:
             raise UnsupportedError(
@@ -116,13 +116,13 @@ def refuse_unrepeatable(below: Iterable[Expression], where: str) -> None:
             raise UnsupportedError(
                 f"{found.function} is not deterministic and cannot stand in {where}",
                 span=found.span,
-                detail="What has been told must be known again when it changes.",
+                detail="What a result was must be known again when it changes.",
                 hint="Declare the function deterministic, or call it in a view over a stream below.",
             )
 
 
 def refuse_now(expressions: Iterable[Expression], where: str, hint: str) -> None:
-    """Refuse now() where it would change what has been told."""
+    """Refuse now() where it would change results that were given."""
     for e in expressions:
         if asks_for_time(e):
             raise UnsupportedError(

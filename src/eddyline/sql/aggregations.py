@@ -110,7 +110,7 @@ def aggregated(
 
 def selected(bound: BoundQuery) -> BoundQuery:
     """A selection over groups: what HAVING says, or a query around one with aggregates. Refuses what would change results that
-    have been told, and finds what time changes."""
+    were given, and finds what time changes."""
     aggregating = bound.aggregating
     if aggregating is None or aggregating.aggregation.is_over:
         return bound
