@@ -74,7 +74,17 @@ def test_the_engine_loads_without_pandas_spark_and_web_servers() -> None:
 
 def test_an_engine_that_was_only_opened_has_not_loaded_numba() -> None:
     loaded = _loaded("import eddyline; eddyline.open().close()")
-    assert not loaded & {"numba", "llvmlite", "scipy", "pandas", "polars", "rich", "httpx", "pyspark"}
+    assert not loaded & {
+        "numba",
+        "llvmlite",
+        "scipy",
+        "datasketches",
+        "pandas",
+        "polars",
+        "rich",
+        "httpx",
+        "pyspark",
+    }
     assert {name for name in loaded if name.startswith("eddyline.kernels.")} == {
         "eddyline.kernels.deferred",
         "eddyline.kernels.layouts",

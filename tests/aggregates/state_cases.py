@@ -58,7 +58,7 @@ def call(function: str, *names: str, **more: Any) -> AggregateCall:
 
 
 def _type(function: str, kinds: Sequence[pa.DataType]) -> pa.DataType:
-    if function in ("count", "count_if"):
+    if function in ("count", "count_if", "approx_count_distinct"):
         return pa.int64()
     of = kinds[0]
     if function in ("sum", "avg") and pa.types.is_decimal(of):
@@ -87,6 +87,12 @@ CALLS = [
     *[call(f, "c") for f in ("bool_and", "bool_or")],
     *[call("count", name, is_distinct=True) for name in ("double", "text", "wide", "struct", "list", "time")],
     call("count", "text", "float", "bytes", is_distinct=True, filter="c"),
+]
+# of rows that only come
+ESTIMATES = [
+    *[call("approx_count_distinct", name, relative_error=0.05) for name in ORDERED],
+    call("approx_count_distinct", "double", relative_error=0.01),
+    call("approx_count_distinct", "text", relative_error=0.01, filter="c"),
 ]
 
 

@@ -25,7 +25,7 @@ from eddyline.aggregates import (
 )
 from eddyline.model import Aggregation, SessionWindow, TimeWindow
 from tests.aggregates.made_rows import ALL_CALLS, COUNT, SUM, Row, class_rows
-from tests.aggregates.state_cases import CALLS, assert_values, rows_of
+from tests.aggregates.state_cases import CALLS, ESTIMATES, assert_values, rows_of
 from tests.aggregates.state_cases import class_rows as rows_of_all_types
 
 KEYS = pa.schema([("k", pa.string())])
@@ -150,7 +150,10 @@ def test_a_session_that_several_tasks_have_rows_of_is_one() -> None:
     assert windows == {"sessions 0": [(10, 16), (20, 22)], "sessions 1": [(10, 19), (20, 25)]}
 
 
-@given(st.lists(st.sampled_from(CALLS), min_size=1, max_size=9, unique_by=lambda of: of.name), st.data())
+@given(
+    st.lists(st.sampled_from([*CALLS, *ESTIMATES]), min_size=1, max_size=9, unique_by=lambda of: of.name),
+    st.data(),
+)
 def test_every_function_gives_what_the_rows_of_all_tasks_say(calls: Any, data: Any) -> None:
     """Of one group, whose rows are shared by tasks, which fold them in several batches."""
     of = RunningGroups(NO_COLUMNS)

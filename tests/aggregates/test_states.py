@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from eddyline.aggregates import States
 from eddyline.model import AggregateCall
-from tests.aggregates.state_cases import CALLS, assert_values, class_rows, rows_of
+from tests.aggregates.state_cases import CALLS, ESTIMATES, assert_values, class_rows, rows_of
 from tests.oracles.aggregate_functions import Row
 
 N_ENTRIES = 4
 ENTRY = st.integers(0, N_ENTRIES - 1)
 PAIRS = st.lists(st.tuples(ENTRY, ENTRY), max_size=6)
-FEW_CALLS = st.lists(st.sampled_from(CALLS), min_size=1, max_size=9, unique_by=lambda of: of.name)
+
+
+def few(calls: Sequence[AggregateCall]) -> st.SearchStrategy[list[AggregateCall]]:
+    return st.lists(st.sampled_from(calls), min_size=1, max_size=9, unique_by=lambda of: of.name)
+
+
 AT = st.integers(0, 1)  # which of the two states
 
 
@@ -103,7 +108,7 @@ def _sides(pairs: Any, other: States) -> tuple[Any, States, Any]:
     return np.array(into, np.int64), other, np.array(which, np.int64)
 
 
-@given(FEW_CALLS, steps())
+@given(few([*CALLS, *ESTIMATES]), steps())
 def test_every_function_gives_what_the_rows_of_an_entry_say_however_they_came_there(
     calls: Any, script: Any
 ) -> None:
@@ -113,7 +118,7 @@ def test_every_function_gives_what_the_rows_of_an_entry_say_however_they_came_th
     pair.check()
 
 
-@given(FEW_CALLS, steps(is_signed=True))
+@given(few(CALLS), steps(is_signed=True))
 def test_rows_that_leave_leave_no_trace(calls: Any, script: Any) -> None:
     pair = Pair(calls, is_signed=True)
     for step in script:

@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.kernels.key_words import add_keys, copy_runs, find_keys, place_keys, remove_keys, warm_up
+from eddyline.kernels.key_words import (
+    add_keys,
+    copy_runs,
+    find_keys,
+    hash_keys,
+    place_keys,
+    remove_keys,
+    warm_up,
+)
 from eddyline.kernels.layouts import NOTHING
 
 N = 64  # numbers there may be
@@ -84,6 +92,25 @@ def test_runs_are_copied_each_to_its_place():
     into = np.zeros(6, np.int64)
     copy_runs(np.arange(10, 20), np.array([7, 0]), np.array([0, 3]), np.array([2, 3]), into)
     assert into.tolist() == [17, 18, 0, 10, 11, 12]
+
+
+def test_hashes_are_the_same_in_every_version():
+    """Sketches in homes were made with them."""
+    keys, codes = [(0, 7), (0, 8), (7,), (), (0, 5, -1)], np.empty(5, np.int64)
+    hash_keys(*flat(keys), codes)
+    assert codes.tolist() == [
+        -4634292530633088101,
+        -1942948881238477188,
+        332633012733024968,
+        0,
+        -4470152400180536001,
+    ]
+    for k, key in enumerate(keys):
+        code = len(key) * 0x9E3779B97F4A7C15
+        for word in key:
+            code = (code ^ word % 2**64) * 0x9E3779B97F4A7C15 % 2**64
+            code ^= code >> 29
+        assert int(codes[k]) % 2**64 == code % 2**64
 
 
 def test_kernels_of_keys_can_be_warmed_up_twice():

@@ -128,6 +128,11 @@ def _is_text(t: pa.DataType) -> bool:
 # ----------------------------------------------------------------------------------------------- into words
 
 
+def value_words(column: pa.Array, t: pa.DataType) -> KeyWords:
+    """Values of a type that are not NULL as keys."""
+    return _encoded([_plain(column, t)], len(column))
+
+
 def _encoded(arrays: Sequence[pa.Array], n: int) -> KeyWords:
     nulls = [np.zeros(n, np.int64) for _ in range(_n_null_words(len(arrays)))]
     parts: list[Ints | KeyWords] = [*nulls]

@@ -18,6 +18,7 @@ from eddyline.aggregates.chosen import ChosenRow
 from eddyline.aggregates.counts import RowCount, TruthCounts
 from eddyline.aggregates.multisets import DistinctRows, ExtremeRows, TimedRows
 from eddyline.aggregates.rows import ClassRows, Ints
+from eddyline.aggregates.sketches import DistinctEstimate
 from eddyline.aggregates.sums import DoubleSum, ExactSum
 from eddyline.aggregates.variances import Moments
 from eddyline.kernels import add_signs
@@ -37,6 +38,7 @@ _KINDS: Mapping[str, Callable[[AggregateCall], Accumulator]] = {
     "variance": Moments,
     "truth": TruthCounts,
     "distinct": DistinctRows,
+    "approx_count_distinct": DistinctEstimate,
 } | dict.fromkeys(("min", "max", "min_by", "max_by", "first", "last"), ChosenRow)
 # where rows may leave again
 _SIGNED_KINDS: Mapping[str, Callable[[AggregateCall], Accumulator]] = {

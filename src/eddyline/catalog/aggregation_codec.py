@@ -63,6 +63,7 @@ def _call_to(found: AggregateCall) -> dict[str, Any]:
         "frame": None if found.frame is None else list(astuple(found.frame)),
         "back": found.n_back,
         "keys": None if found.keys is None else list(found.keys),
+        "relative_error": found.relative_error,
     }
     return {
         "function": found.function,
@@ -87,4 +88,5 @@ def _call_from(s: dict[str, Any]) -> AggregateCall:
         s.get("back", 0),
         natural_value(value_from(s.get("default"), t), t),
         None if keys is None else tuple(keys),
+        s.get("relative_error"),
     )

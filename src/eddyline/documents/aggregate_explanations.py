@@ -73,6 +73,9 @@ def query_aggregate_lines(classes: Sequence[Mapping[str, Any]], *, in_tasks: boo
         yield f"  aggregates {_heading(facts)}, rows shared by {plural(facts['n_queries'], 'query')}"
         for structure in facts["structures"]:
             yield f"    kept     {structure_words(structure, facts['keys'])}"
+        for each in facts["estimates"]:
+            error = f"{100 * each['relative_error']:g} %"
+            yield f"    estimate {each['name']} is approximate, with a relative standard deviation of {error}"
         why = facts["why_rows"]
         if in_tasks:
             yield f"    tasks    hand on {'what rows come to' if why is None else f'rows: {why}'}"

@@ -33,7 +33,7 @@ from eddyline.model import (
     ViewRelation,
     iso_time,
 )
-from eddyline.sql import atom_words, render, spoken
+from eddyline.sql import aggregate_names, atom_words, render, spoken
 
 SHOWN_QUERIES = 20  # of a class
 MOST_EPOCHS = 64  # of groups that stay, without a warning: what is kept of a busy group grows with them
@@ -89,6 +89,12 @@ def query_aggregate_facts(
         bases = rounds.catalog.views.base_streams(rows) if known else set()
         facts["n_late"] = sum(_stream_facts(rounds, base)["n_late"] for base in bases)
         facts["why_rows"] = rounds.flow.why_rows(rows, aggregation)
+        names = aggregate_names(each)
+        facts["estimates"] = [
+            {"name": names[found.name], "relative_error": found.relative_error}
+            for found in each.aggregating.calls
+            if found.relative_error is not None
+        ]
         found.append(facts)
     return found
 

@@ -113,7 +113,14 @@ if TYPE_CHECKING:
         gather_rows,
         match_lists,
     )
-    from eddyline.kernels.key_words import add_keys, copy_runs, find_keys, place_keys, remove_keys
+    from eddyline.kernels.key_words import (
+        add_keys,
+        copy_runs,
+        find_keys,
+        hash_keys,
+        place_keys,
+        remove_keys,
+    )
     from eddyline.kernels.leaves import find_records, put_ids
     from eddyline.kernels.ordered_sets import (
         find_ends,
@@ -239,6 +246,7 @@ else:
     add_keys = Deferred("key_words", "add_keys")
     copy_runs = Deferred("key_words", "copy_runs")
     find_keys = Deferred("key_words", "find_keys")
+    hash_keys = Deferred("key_words", "hash_keys")
     place_keys = Deferred("key_words", "place_keys")
     remove_keys = Deferred("key_words", "remove_keys")
     find_records = Deferred("leaves", "find_records")
@@ -378,6 +386,7 @@ __all__ = [
     "gathered_offsets",
     "global_ranks",
     "hang_versions",
+    "hash_keys",
     "link_entries",
     "link_pairs",
     "link_slices",

@@ -24,13 +24,26 @@ _TURN = np.uint64(29)
 
 
 @kernel
-def _home(words: Ints, begin: int, end: int, shift: int) -> np.int64:
-    """The slot where the search for a key begins."""
+def _hash(words: Ints, begin: int, end: int) -> np.uint64:
+    """Of the words of a key. Keys that differ in one word only have different ones."""
     code = np.uint64(end - begin) * _ODD
     for at in range(begin, end):
         code = (code ^ np.uint64(words[at])) * _ODD
         code ^= code >> _TURN
-    return np.int64((code * _ODD) >> np.uint64(shift))
+    return code
+
+
+@kernel
+def _home(words: Ints, begin: int, end: int, shift: int) -> np.int64:
+    """The slot where the search for a key begins."""
+    return np.int64((_hash(words, begin, end) * _ODD) >> np.uint64(shift))
+
+
+@kernel
+def hash_keys(words: Ints, offsets: Ints, codes: Ints) -> None:
+    """Write the hash of each key. What is saved may have been computed from it, so it never changes."""
+    for k in range(len(codes)):
+        codes[k] = np.int64(_hash(words, offsets[k], offsets[k + 1]))
 
 
 @kernel
@@ -163,6 +176,7 @@ def warm_up() -> None:
     lengths, rows = np.zeros(1, np.int32), np.zeros(1, np.int64)
     find_keys(words, offsets, slots, 63, store, begins, lengths, numbers)
     add_keys(words, offsets, rows, slots, 63, store, 0, begins, lengths, rows, numbers)
+    hash_keys(words, offsets, numbers)
     remove_keys(rows, slots, 63, store, begins, lengths)
     place_keys(rows, slots, 63, store, begins, lengths)
     runs = begins, begins, np.ones(1, np.int64)

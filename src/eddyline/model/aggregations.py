@@ -81,6 +81,7 @@ class AggregateCall:
     n_back: int = 0  # of lag
     default: object = None  # of lag: a Python value of the type
     keys: tuple[str, ...] | None = None  # PARTITION BY of OVER, where it is not that of the aggregation
+    relative_error: float | None = None  # the standard deviation of an estimate; None: the value is exact
 
     @property
     def name(self) -> str:
@@ -90,6 +91,7 @@ class AggregateCall:
         words += ["IGNORE NULLS"] if self.ignores_nulls else []
         words += [f"FILTER {self.filter}"] if self.filter is not None else []
         words += [f"BACK {self.n_back} ELSE {self.default!r}"] if self.function == "lag" else []
+        words += [f"WITHIN {self.relative_error!r}"] if self.relative_error is not None else []
         words += [f"OVER {self.frame.unit} {self.frame.preceding}"] if self.frame is not None else []
         words += [f"BY ({', '.join(self.keys)})"] if self.keys is not None else []
         return " ".join(words)

@@ -260,7 +260,11 @@ class Audit:
                         ClaimDifference(1, unexpected=(result.number,), examples=(f"{error.problem}.",))
                     )
                     continue
-                claim = claim_of(receipt)
+                try:
+                    claim = claim_of(receipt)
+                except ProofError as error:  # no judge can
+                    self._skip(error.problem)
+                    return False
                 proof = group_proof(proof_of(receipt["id"], claim, judge.finding(claim), 0.0), receipt, judge)
                 wrong = () if proof.is_proven else (result.number,)
                 outcomes.append(ClaimDifference(1, different=wrong, examples=(proof.note,) if wrong else ()))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from eddyline.errors import PropertyError, Span, UnsupportedError
 from eddyline.expressions import time_expression
-from eddyline.model import Column, Expression, GroupWindow, Over, SessionWindow, Stream, UserCall
+from eddyline.model import Aggregate, Column, Expression, GroupWindow, Over, SessionWindow, Stream, UserCall
+from eddyline.sql.aggregates import ESTIMATES
 from eddyline.sql.bound_query import BoundQuery
 from eddyline.sql.sets import is_table
 from eddyline.sql.temporal_conditions import TimeComparison, asks_for_time
@@ -118,6 +119,18 @@ def refuse_unrepeatable(below: Iterable[Expression], where: str) -> None:
                 span=found.span,
                 detail="What a result was must be known again when it changes.",
                 hint="Declare the function deterministic, or call it in a view over a stream below.",
+            )
+
+
+def refuse_estimates(aggregates: Iterable[Aggregate], where: str) -> None:
+    """Refuse estimates of rows that leave."""
+    for found in aggregates:
+        if found.function in ESTIMATES:
+            raise UnsupportedError(
+                f"{found.function} cannot stand {where}",
+                span=found.span,
+                detail="Its rows leave again, and a sketch keeps too little of a row to forget it.",
+                hint="Write count(DISTINCT x), which is exact, or GROUP BY over a stream without a key.",
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eddyline.durations import duration_text
 from eddyline.model import NOW, OVERFLOW, AggregateCall, OverFrame, ProjectedColumn, Shape
+from eddyline.sql.aggregates import DEFAULT_RELATIVE_ERROR
 from eddyline.sql.rendering import quoted_name, render, spoken
 
 
@@ -39,6 +40,8 @@ def call_text(call: AggregateCall, of_class: dict[str, str]) -> str:
     arguments = [of_class[name] for name in call.arguments] or (["*"] if call.function == "count" else [])
     if call.function == "lag":
         arguments.append(str(call.n_back))
+    if call.relative_error not in (None, DEFAULT_RELATIVE_ERROR):
+        arguments.append(str(call.relative_error))
     text = f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{', '.join(arguments)})"
     text += " IGNORE NULLS" if call.ignores_nulls else ""
     text += f" FILTER (WHERE {of_class[call.filter]})" if call.filter is not None else ""

@@ -28,12 +28,17 @@ _VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 _TRUTHS = ("bool_and", "bool_or", "count_if")
 _FIRSTS = ("first", "last")
 _BY = ("min_by", "max_by")
-_GROUPED = frozenset(("count", "sum", "avg", "min", "max", *_BY, *_FIRSTS, *_VARIANCES, *_TRUTHS, *_SAME_AS))
+ESTIMATES = ("approx_count_distinct",)
+DEFAULT_RELATIVE_ERROR = 0.05  # as in Spark
+_LEAST_ERROR, _LARGEST_ERROR = 0.001, 0.39  # 2,097,152 registers, and 16
+_GROUPED = frozenset(
+    ("count", "sum", "avg", "min", "max", *_BY, *_FIRSTS, *_VARIANCES, *_TRUTHS, *ESTIMATES, *_SAME_AS)
+)
 NAMES = _GROUPED | {"lag"}
 # Spark's, of which not even the type is known here.
 OTHER_NAMES = frozenset(
     (
-        *("approx_count_distinct", "approx_percentile", "array_agg", "bit_and", "bit_or", "bit_xor"),
+        *("approx_percentile", "array_agg", "bit_and", "bit_or", "bit_xor"),
         *("collect_list", "collect_set", "corr", "count_distinct", "covar_pop", "covar_samp", "cume_dist"),
         *(
             "dense_rank",
@@ -54,7 +59,7 @@ _ARGUMENTS = {
     "count": (1, None),
     "lag": (1, 3),
     **dict.fromkeys(_BY, (2, 2)),
-    **dict.fromkeys(_FIRSTS, (1, 2)),
+    **dict.fromkeys((*_FIRSTS, *ESTIMATES), (1, 2)),
 }
 
 
@@ -90,6 +95,8 @@ def aggregate(
     arguments = arguments[:1] if function in _FIRSTS else _plain(function, arguments)
     if function == "lag":
         arguments = _lag_arguments(arguments, node.span)
+    elif function in ESTIMATES:
+        arguments = _estimate_arguments(arguments, name, node.span)
     elif not node.is_distinct and _are_known(arguments) and function == "count":
         arguments = ()  # count(1)
     result = _result_type(function, name, arguments, node.span)
@@ -168,6 +175,26 @@ def _lag_arguments(arguments: Sequence[Expression], span: Span) -> tuple[Express
     return value, n_back, fold(coerce(default, value.type))
 
 
+def _estimate_arguments(arguments: Sequence[Expression], name: str, span: Span) -> tuple[Expression, Literal]:
+    """x, and the relative standard deviation of the estimate."""
+    value, *rest = arguments
+    slots = [n.index for e in rest for n in e.walk() if isinstance(n, Slot)]
+    if slots:
+        raise NeedsLiteral(*slots)
+    if not rest:
+        return value, Literal(types.DOUBLE, DEFAULT_RELATIVE_ERROR)
+    given = fold(rest[0])
+    error = given.value if isinstance(given, Literal) and types.is_numeric(given.type) else None
+    if error is None or not _LEAST_ERROR <= float(error) <= _LARGEST_ERROR:
+        raise TypeMismatchError(
+            f"the second argument of {name} is a number from {_LEAST_ERROR} to {_LARGEST_ERROR}",
+            span=rest[0].span or span,
+            detail="It is the standard deviation of the estimate, relative to the number of values.",
+            hint=f"Write {name}(x, 0.01). count(DISTINCT x) is exact.",
+        )
+    return value, Literal(types.DOUBLE, float(error))
+
+
 def _result_type(function: str, name: str, arguments: Sequence[Expression], span: Span) -> pa.DataType:
     """The type of an aggregate's value."""
     if function == "count":
@@ -182,6 +209,9 @@ def _result_type(function: str, name: str, arguments: Sequence[Expression], span
         return argument
     if function in (*_FIRSTS, "lag"):
         return argument
+    if function in ESTIMATES:
+        _need(not types.is_nested(argument), name, "values without parts", arguments[0], span)
+        return types.BIGINT
     _need(types.is_numeric(argument), name, "a number", arguments[0], span)
     if function in _VARIANCES or types.is_floating(argument):
         return types.DOUBLE

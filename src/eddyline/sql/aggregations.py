@@ -49,6 +49,7 @@ from eddyline.sql.aggregate_refusals import (
     check_windows,
     now_with_window,
     refuse_emission,
+    refuse_estimates,
     refuse_final,
     refuse_inputs,
     refuse_keep,
@@ -56,6 +57,7 @@ from eddyline.sql.aggregate_refusals import (
     refuse_over_in_groups,
     refuse_unrepeatable,
 )
+from eddyline.sql.aggregates import ESTIMATES
 from eddyline.sql.bound_query import BoundQuery, expressions_of
 from eddyline.sql.class_columns import ClassColumns, expression_text
 from eddyline.sql.sets import is_table
@@ -174,6 +176,9 @@ def _grouped(
     refuse_keep(emission, keys, window, comparisons, reads_table=reads_table)
     if reads_table:
         refuse_unrepeatable(expressions_of(body), "an aggregate over a table")
+        refuse_estimates(aggregates, "over a table")
+    if comparisons:
+        refuse_estimates(aggregates, "together with a condition on now() in WHERE")
     aggregation = _named(
         Aggregation(
             "",
@@ -247,6 +252,7 @@ def _framed(
     )
     keys = {expression_text(e): e for over in overs for e in over.partition_by}
     aggregates = [over.aggregate for over in overs if isinstance(over.aggregate, Aggregate)]
+    refuse_estimates(aggregates, "before OVER")
     columns = ClassColumns(bound, [keys[text] for text in sorted(keys)], _arguments(aggregates), [], results)
     relation = relation_of(replace(bound, projection=columns.projection))
     for over in overs:
@@ -283,7 +289,8 @@ def _arguments(aggregates: Iterable[Aggregate]) -> list[Expression]:
 
 def _given(aggregate: Aggregate) -> tuple[Expression, ...]:
     """The arguments as rows give them: with FILTER they are not computed where it is not true."""
-    arguments = aggregate.arguments[:1] if aggregate.function == "lag" else aggregate.arguments
+    has_constants = aggregate.function in ("lag", *ESTIMATES)
+    arguments = aggregate.arguments[:1] if has_constants else aggregate.arguments
     if aggregate.filter is None:
         return arguments
     return tuple(
@@ -364,6 +371,7 @@ class _Rewriting:
     def _call(self, e: Aggregate) -> AggregateCall:
         given = _given(e)
         n_back, default = e.arguments[1:] if e.function == "lag" else (None, None)
+        error = e.arguments[1] if e.function in ESTIMATES else None
         return AggregateCall(
             e.function,
             tuple(map(self.columns.name, given)),
@@ -374,6 +382,7 @@ class _Rewriting:
             e.ignores_nulls,
             n_back=n_back.value if isinstance(n_back, Literal) else 0,
             default=default.value if isinstance(default, Literal) else None,
+            relative_error=error.value if isinstance(error, Literal) else None,
         )
 
     def _value(self, found: AggregateCall, span: Span | None) -> Expression:
