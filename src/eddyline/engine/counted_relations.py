@@ -56,9 +56,9 @@ class CountedRelations:
             return frozenset()
         needed = {
             body_id
-            for bodies in self.bodies.values()
+            for relation, bodies in self.bodies.items()
             for body_id, view in bodies
-            if body_id in self.sets and self._is_needed(view, missing, unfilled)
+            if body_id in self.ids.get(relation, ()) and self._is_needed(view, missing, unfilled)
         }
         return frozenset(missing | needed)
 
