@@ -22,7 +22,7 @@ Run standing SQL queries over streams.
   source, sink ACTION    list the progress of each; retry one that fails
   tail, deadletters      follow results; show rows that could not be decided
   alerts, ack, silence   show open alerts; acknowledge them; withhold their messages
-  explain QUERY | SQL    show how a query is evaluated; or --all, --filters, --joins, --aggregates
+  explain QUERY | SQL    show how it is evaluated; --all, --filters, --joins, --aggregates
   why QUERY [ROW]        show why a row matches or not; without a row: the last rows
   receipt ID, prove ID   show what a result follows from; prove it with Spark SQL
   export FOLDER          write all deployed queries as rule files
